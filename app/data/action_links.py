@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from compile_hud.app.data import store as data
+from compile_hud.app.data.store import open_store, store_url
 from compile_hud.db.alerts.action_links import ACTION_STATES, LINK_SECRET_VARIABLE, ActionLink
 from compile_hud.db.alerts.outbox import load_notification
 from compile_hud.db.errors import NotFoundError
@@ -49,7 +49,7 @@ def load_link_request(link: ActionLink) -> LinkRequest:
     Raises NotFoundError when the store no longer has the alerts of the message, and the errors of
     the store.
     """
-    store = data.open_store(data.store_url())
+    store = open_store(store_url())
     notification = load_notification(store, link.notification_id)
     alerts = load_alerts_with_ids(store, notification.alert_ids)
     if not alerts:
@@ -86,7 +86,7 @@ def act(request: LinkRequest, *, why: str) -> None:
         return decision(stored)
 
     try:
-        store = data.open_store(data.store_url())
+        store = open_store(store_url())
         store.revise_alerts(decide, by=f"{request.receiver} link")
     except AlertStateError as error:
         raise MeanwhileChanged from error

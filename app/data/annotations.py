@@ -11,10 +11,9 @@ from datetime import datetime
 
 from compile_hud.app import clock
 from compile_hud.app.auth import access
-from compile_hud.app.data import store as data
 from compile_hud.app.data.cache import cached_read
 from compile_hud.app.data.page_records import SeriesPage
-from compile_hud.app.data.store import StoreVersion
+from compile_hud.app.data.store import StoreVersion, open_store, store_url
 from compile_hud.app.data.triage import DecisionNote
 from compile_hud.db.alerts.annotations import (
     EVERYTHING,
@@ -59,7 +58,7 @@ def write(text: str, *, at: datetime, pattern: str, note: DecisionNote) -> str:
         made = new_annotation(text, at=at, pattern=pattern, by=by, made_at=clock.now())
         if problem := problem_of(made):
             return problem
-        store = data.open_store(data.store_url())
+        store = open_store(store_url())
         put_annotations(store, [made])
         # A second click makes an annotation with the same id, which is stored already.
         is_there = any(item.id == made.id for item in load_annotations(store))
@@ -72,7 +71,7 @@ def remove(annotation: Annotation, *, note: DecisionNote) -> str:
     """Remove an annotation, on record; return the reason if it is not removed, else ""."""
 
     def save(by: str) -> str:
-        store = data.open_store(data.store_url())
+        store = open_store(store_url())
         remove_annotation(store, annotation.id, by=by, at=clock.now())
         return ""
 

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 
 from compile_hud.app import clock
 from compile_hud.app.auth import access
-from compile_hud.app.data import store as data
 from compile_hud.app.data.cache import cached_read
 from compile_hud.app.data.page_records import Loaded
-from compile_hud.app.data.store import StoreVersion
+from compile_hud.app.data.store import StoreVersion, open_store, store_url
 from compile_hud.db.alerts.outbox import count_outbox, count_unclaimed, load_outbox, resend
 from compile_hud.db.errors import StoreError
 from compile_hud.db.jobs.health import Health, load_health
@@ -54,7 +53,7 @@ def send_again(ids: Collection[str]) -> str:
     person = access.present()
     try:
         access.require(person, Role.ADMIN, action="sending messages again")
-        num_sent = resend(data.open_store(data.store_url()), ids, at=clock.now())
+        num_sent = resend(open_store(store_url()), ids, at=clock.now())
     except (access.NotAllowed, StoreError) as error:
         return f"Not sent again: {error}."
     by = person.signed_as("unknown")

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from compile_hud.app import clock
-from compile_hud.app.data import store as data
 from compile_hud.app.data.cache import cached_read
 from compile_hud.app.data.mode_summaries import MODE_ORDER
 from compile_hud.app.data.page_records import MachineMove, Overview
 from compile_hud.app.data.runs import load_newest_runs
-from compile_hud.app.data.store import StoreVersion
+from compile_hud.app.data.store import StoreVersion, store_url
 from compile_hud.db.alerts.outbox import count_dead_letters
 from compile_hud.db.errors import StoreError
 from compile_hud.db.jobs.health import HEARTBEAT_INTERVAL_S, SchedulerState, load_health
@@ -106,7 +105,7 @@ def load_silent_schedulers() -> Mapping[str, SchedulerState]:
     """
     now = clock.now()
     # A heartbeat changes no version of the store.
-    at = StoreVersion(data.store_url(), int(now.timestamp() // HEARTBEAT_INTERVAL_S))
+    at = StoreVersion(store_url(), int(now.timestamp() // HEARTBEAT_INTERVAL_S))
     try:
         schedulers = _schedulers.read_at(at)
     except StoreError:

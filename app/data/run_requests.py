@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from compile_hud.app import clock
 from compile_hud.app.auth import access
-from compile_hud.app.data import store as data
 from compile_hud.app.data.health import load_health_page
+from compile_hud.app.data.store import open_store, store_url
 from compile_hud.app.data.triage import DecisionNote
 from compile_hud.db.errors import StoreError
 from compile_hud.db.jobs.health import load_health
@@ -50,7 +50,7 @@ def _enqueue(
     """Queue the run; return the reason if it is not queued, else ""."""
     if not person.is_signed_in and note.author.strip() in ("", JUDGE):
         return f"enter your name ('{JUDGE}' is reserved)"
-    store = data.open_store(data.store_url())
+    store = open_store(store_url())
     for job in load_health(store, num_ended=0).open_jobs:
         is_there = machine is None or job.machine in (None, machine)
         if is_there and (job.suite, job.toolchain) == (suite, toolchain):

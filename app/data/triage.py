@@ -11,9 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from compile_hud.app.auth import access
-from compile_hud.app.data import store as data
 from compile_hud.app.data.cache import cached_read
-from compile_hud.app.data.store import StoreVersion
+from compile_hud.app.data.store import StoreVersion, open_store, store_url
 from compile_hud.db.errors import StoreError
 from compile_hud.db.queries.alerts import load_series_settings
 from compile_hud.db.records.alerts import Alert, AlertState
@@ -72,7 +71,7 @@ def decide_floor(seen: SeriesSettings, floor: float | None, *, note: DecisionNot
         return dataclasses.replace(stored, floor=floor)
 
     def save(by: str) -> None:
-        store = data.open_store(data.store_url())
+        store = open_store(store_url())
         store.revise_settings(seen.pattern, revise, by=by, why=note.reason)
 
     return _authorised(Role.ADMIN, save, note=note)
@@ -92,7 +91,7 @@ def changed_since(seen: Sequence[Alert], alerts: Sequence[Alert]) -> list[str]:
 
 def _saved(seen: Sequence[Alert], decision: Decide, *, note: DecisionNote) -> str:
     def save(by: str) -> None:
-        store = data.open_store(data.store_url())
+        store = open_store(store_url())
         store.revise_alerts(if_unchanged(seen, decision), by=by)
 
     return _authorised(Role.TRIAGER, save, note=note)

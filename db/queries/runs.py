@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -28,6 +29,9 @@ from compile_hud.db.rows.sql_expressions import (
 from compile_hud.db.schema.tables import CaseResultTable, RunTable
 from compile_hud.db.store import Store
 
+# A misspelt id is compared with the newest runs only; an old run is rarely meant.
+_MAX_COMPARED = 1000
+_MIN_SIMILARITY = 0.75
 # Without the environment, which is large and no part of the plan.
 _COLUMNS = (
     RunTable.id,
@@ -223,8 +227,15 @@ def read_run(connection: Connection, run_id: str, *, store: str) -> Run:
             run=run_id,
             candidates=tuple(ids),
         )
+    newest_ids = select(RunTable.id).order_by(*NEWEST_RUN).limit(_MAX_COMPARED)
+    known = ["latest", *connection.execute(newest_ids).scalars()]
+    near = " or ".join(difflib.get_close_matches(run_id, known, n=2, cutoff=_MIN_SIMILARITY))
+    hint = f" Did you mean {near}?" if near else ""
     raise NotFoundError(
-        f"no run {run_id!r} in the store {store}. `hud runs` lists them", run=run_id, store=store
+        f"no run {run_id!r} in the store {store}.{hint} `hud runs` lists them",
+        run=run_id,
+        store=store,
+        near=near,
     )
 
 

@@ -170,7 +170,9 @@ class Bisection:
         """Return the bisection that `document` describes; raise RecordError when it does not."""
         version = get_value(document, "schema_version")
         if version != BISECTION_VERSION:
-            raise RecordError(f"schema_version is {version!r}, not {BISECTION_VERSION}")
+            raise RecordError(
+                f"schema_version is {version!r}, not {BISECTION_VERSION}", version=version
+            )
         metric = get_value(document, "metric")
         return cls(
             id=get_text(document, "id"),
@@ -207,7 +209,9 @@ def read_bisections(folder: Path) -> list[Bisection]:
         try:
             bisections.append(Bisection.from_json(read_json(path)))
         except RecordError as error:
-            raise RecordError(f"{path} is no bisection: {error}; remove it") from error
+            raise RecordError(
+                f"{path} is no bisection: {error}; remove it", path=path, reason=str(error)
+            ) from error
     return sorted(bisections, key=lambda item: item.started_at, reverse=True)
 
 

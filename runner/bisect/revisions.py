@@ -70,7 +70,9 @@ class CommitRevisions:
         try:
             folder = self._worktrees.open(self._commits[index])
         except BisectError as error:
-            raise RevisionUnusable(f"it cannot be checked out: {error}") from error
+            raise RevisionUnusable(
+                f"it cannot be checked out: {error}", reason=str(error)
+            ) from error
         if not self._is_open:
             self._executor.open()
             self._is_open = True
@@ -146,7 +148,7 @@ class ToolchainRevisions:
                 self._titles[index] = f"torch {revision(executor.open())}"
             except (ExecutorError, ToolchainError) as error:
                 self._end(index)
-                raise RevisionUnusable(f"it cannot be used: {error}") from error
+                raise RevisionUnusable(f"it cannot be used: {error}", reason=str(error)) from error
         return PairSide(executor=self._executors[index], order=self._order)
 
     def title(self, index: int) -> str:

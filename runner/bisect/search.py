@@ -154,7 +154,9 @@ class _Search:
             return None, Mark.SKIPPED, str(error)
         reading = self._compare(good, candidate)
         if reading.baseline_outcome is not Outcome.OK and reading.metric != OUTCOME:
-            raise BisectError(f"the good end does not run any more: {reading.reason}")
+            raise BisectError(
+                f"the good end does not run any more: {reading.reason}", reason=reading.reason
+            )
         assert self._known.ends is not None
         mark = answer(reading, bounds=self._known.ends)
         if mark is None:
@@ -227,7 +229,7 @@ class _Search:
         try:
             return self._revisions.side(index)
         except RevisionUnusable as error:
-            raise BisectError(f"{self._name(index)}: {error}") from error
+            raise BisectError(f"{self._name(index)}: {error}", reason=str(error)) from error
 
     def _keep(self, known: Bisection) -> None:
         titled = tuple(
@@ -284,10 +286,15 @@ def _check_ends(ends: Reading) -> None:
         if outcome is not Outcome.OK:
             raise BisectError(
                 f"the {name} end has the outcome {outcome}: {ends.reason.rstrip('.')}."
-                " `--metric outcome` searches the revision since which it has"
+                " `--metric outcome` searches the revision since which it has",
+                name=name,
+                outcome=outcome,
             )
     if _lacks_metric(ends):
-        raise BisectError(f"the ends have no {ends.metric} in this case; see `hud list metrics`")
+        raise BisectError(
+            f"the ends have no {ends.metric} in this case; see `hud list metrics`",
+            metric=ends.metric,
+        )
 
 
 def _lacks_metric(reading: Reading) -> bool:

@@ -41,7 +41,9 @@ class NamedCommit:
 def find_root(repository: Path) -> Path:
     """Return the top folder of the repository that `repository` is in; raise BisectError."""
     if not repository.is_dir():
-        raise BisectError(f"there is no folder {repository}; --repo names a git repository")
+        raise BisectError(
+            f"there is no folder {repository}; --repo names a git repository", repository=repository
+        )
     return Path(_git(repository, "rev-parse", "--show-toplevel").strip()).resolve()
 
 
@@ -52,12 +54,19 @@ def list_commits(repository: Path, *, good: str, bad: str) -> tuple[BisectRevisi
     """
     first, last = (_commit(repository, name) for name in (good, bad))
     if first == last:
-        raise BisectError(f"{good} and {bad} are the same commit, {first[:10]}: nothing between")
+        raise BisectError(
+            f"{good} and {bad} are the same commit, {first[:10]}: nothing between",
+            good=good,
+            bad=bad,
+        )
     if not _is_ancestor(repository, first, last):
         base = _git(repository, "merge-base", first, last).strip()[:10]
         raise BisectError(
             f"{good} does not come before {bad}, so there is no way from one to the other;"
-            f" they have {base} in common: is that one good?"
+            f" they have {base} in common: is that one good?",
+            good=good,
+            bad=bad,
+            base=base,
         )
     between = _log(repository, "--first-parent", "--reverse", f"{first}..{last}")
     return (*_log(repository, "--max-count=1", first), *between)
@@ -194,7 +203,7 @@ def _git(repository: Path, *arguments: str, environment: Mapping[str, str] | Non
     answer = _run(repository, *arguments, environment=environment)
     if answer.returncode:
         lines = answer.stderr.strip().splitlines() or [f"it ended with {answer.returncode}"]
-        raise BisectError(f"git {arguments[0]} in {repository}: {lines[-1]}")
+        raise BisectError(f"git {arguments[0]} in {repository}: {lines[-1]}", repository=repository)
     return answer.stdout
 
 
@@ -215,4 +224,6 @@ def _run(
             start_new_session=True,
         )
     except OSError as error:
-        raise BisectError(f"cannot start git: {error.strerror}; install it") from error
+        raise BisectError(
+            f"cannot start git: {error.strerror}; install it", reason=error.strerror
+        ) from error

@@ -53,7 +53,9 @@ def backup(workspace: Workspace, *, file: Path | None) -> None:
         made = write_backup(workspace.store(), path, at=at)
     except OSError as error:
         raise BackupError(
-            f"cannot write {path}: {error.strerror}. Name a writable path on a disk with room"
+            f"cannot write {path}: {error.strerror}. Name a writable path on a disk with room",
+            path=path,
+            reason=error.strerror,
         ) from error
     size = quantity(path.stat().st_size, unit="B")
     click.echo(f"{path}: {made.num_rows} rows of schema {made.revision}, {size}")
@@ -102,7 +104,10 @@ def prune_command(workspace: Workspace, *, is_dry_run: bool) -> None:
 @json_option
 @with_workspace
 def check(workspace: Workspace, *, is_repaired: bool, as_json: bool) -> None:
-    """Find orphaned rows and files; exit with 1 if any remain."""
+    """Find orphaned rows and files; exit with 1 if any remain.
+
+    A result without its trace file is a note, which does not change the exit code.
+    """
     store = workspace.store()
     rows = find_orphans(store)
     files = find_orphan_files(workspace)

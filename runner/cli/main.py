@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
 import os
 import sys
@@ -139,6 +140,20 @@ COMMANDS = tuple(
 
 class _Hud(LazyGroup):
     """The commands of `hud`, with errors in one line instead of a traceback."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that `args` name; raise UsageError with the nearest name."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            listings = self.commands["list"]
+            names = listings.list_commands(ctx) if isinstance(listings, click.Group) else []
+            near = difflib.get_close_matches(args[0], names, n=1)
+            if getattr(error, "possibilities", None) or not near:
+                raise
+            ctx.fail(f"{error.message} Did you mean 'list {near[0]}'?")
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; an expected error becomes one line and an exit code."""

@@ -274,7 +274,9 @@ def _run_first(first: FirstRun, *, workspace: Workspace, notify: Notify) -> None
             replace(request, device=AUTO_DEVICE, resume_id=None), workspace=workspace
         )
     if document.run.state is not RunState.FINISHED:
-        raise RunInterrupted(f"run {document.run.id} was interrupted; `hud up` continues it")
+        raise RunInterrupted(
+            f"run {document.run.id} was interrupted; `hud up` continues it", run=document.run.id
+        )
     print_results(document)
     judge(document, workspace=workspace)
 

@@ -137,7 +137,10 @@ def write_page(
         if run.suite != study.suite:
             raise NoSuchDocument(
                 f"run {run.id} is of suite {run.suite}, not of study {study.name};"
-                f" `hud study run {study.name}` measures one"
+                f" `hud study run {study.name}` measures one",
+                run=run.id,
+                suite=run.suite,
+                study=study.name,
             )
     study_runs = [
         StudyRun(run=run, results=results_of_summaries(load_result_summaries(store, run.id)))
@@ -150,7 +153,9 @@ def write_page(
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise DocumentNotWritten(f"cannot write {path}: {error.strerror}") from error
+        raise DocumentNotWritten(
+            f"cannot write {path}: {error.strerror}", path=path, reason=error.strerror
+        ) from error
 
 
 def _stored(study: Study, *, store: Store) -> Sequence[Run]:
@@ -158,7 +163,9 @@ def _stored(study: Study, *, store: Store) -> Sequence[Run]:
     if not runs:
         raise NotFoundError(
             f"{store.name} has no finished run of study {study.name};"
-            f" `hud study run {study.name}` measures one"
+            f" `hud study run {study.name}` measures one",
+            store=store.name,
+            study=study.name,
         )
     return runs
 

@@ -182,7 +182,9 @@ def _check_free(name: str, *, is_replaced: bool, config: Config) -> None:
         how = ", or --replace this one" if is_built else ""
         python = config.toolchains[name]
         raise ToolchainError(
-            f"there is a toolchain {name} already ({python}); choose another name{how}"
+            f"there is a toolchain {name} already ({python}); choose another name{how}",
+            name=name,
+            python=python,
         )
 
 
@@ -194,7 +196,9 @@ def _check_unused(name: str, *, config: Config) -> None:
     if users and not is_hidden:
         raise ToolchainError(
             f"toolchain {name} is used by [schedules.{users[0]}] in {config.path};"
-            " change that first"
+            " change that first",
+            name=name,
+            file=config.path,
         )
 
 
@@ -204,7 +208,9 @@ def find_python(python: str | None) -> Path:
         return Path(sys.executable)
     path = shutil.which(python)
     if path is None:
-        raise ToolchainError(f"there is no Python {python}; name one by its path or as in PATH")
+        raise ToolchainError(
+            f"there is no Python {python}; name one by its path or as in PATH", python=python
+        )
     return Path(path)
 
 

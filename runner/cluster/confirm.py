@@ -68,7 +68,11 @@ class NodeExecutor:
         while (reply := self._ask_once(order)).status is Status.BUSY and self._now() < busy_until:
             continue
         if reply.status is not Status.DONE:
-            raise ExecutorError(f"machine {self._machine} cannot measure: {reply.reason}")
+            raise ExecutorError(
+                f"machine {self._machine} cannot measure: {reply.reason}",
+                machine=self._machine,
+                reason=reply.reason,
+            )
         return reply
 
     def _ask_once(self, order: CaseOrder | None) -> Reply:
@@ -83,16 +87,24 @@ class NodeExecutor:
         if ended is None:
             self._cluster.cancel(task)
             reason = "stopped" if self._is_cancelled else f"no answer within {clock(limit_s)}"
-            raise ExecutorError(f"machine {self._machine}: {reason}")
+            raise ExecutorError(
+                f"machine {self._machine}: {reason}", machine=self._machine, reason=reason
+            )
         if ended.reply is None:
-            raise ExecutorError(f"machine {self._machine} did not answer: {ended.reason}")
+            raise ExecutorError(
+                f"machine {self._machine} did not answer: {ended.reason}",
+                machine=self._machine,
+                reason=ended.reason,
+            )
         return ended.reply
 
     def _slot(self) -> Slot:
         for slot in self._cluster.slots():
             if slot.machine == self._machine:
                 return slot
-        raise ExecutorError(f"machine {self._machine} is not in the cluster now")
+        raise ExecutorError(
+            f"machine {self._machine} is not in the cluster now", machine=self._machine
+        )
 
 
 class _NodeSession:

@@ -68,7 +68,8 @@ class RayCluster:
         except (OSError, RayError, RuntimeError, TypeError, ValueError) as error:
             raise ExecutorError(
                 f"no Ray cluster at {self._address}: {_first_line(error)}."
-                " `ray start --head` starts one, RAY_ADDRESS names another"
+                " `ray start --head` starts one, RAY_ADDRESS names another",
+                address=self._address,
             ) from error
 
     def slots(self) -> tuple[Slot, ...]:

@@ -25,7 +25,7 @@ def load_interrupted(store: Store, run_id: str) -> tuple[RunDocument, ...]:
     """
     runs = load_runs_of_plan(store, load_document(store, run_id).run)
     if all(run.state is RunState.FINISHED for run in runs):
-        raise ResumeError(f"run {run_id} is finished; there is nothing to resume")
+        raise ResumeError(f"run {run_id} is finished; there is nothing to resume", run=run_id)
     return tuple(load_document(store, run.id, has_kernels=True) for run in runs)
 
 
@@ -37,7 +37,9 @@ def check_is_silent(store: Store, run_id: str, *, now: datetime) -> None:
     if last is not None and last > now - timedelta(seconds=HEARTBEAT_TIMEOUT_S):
         raise ResumeError(
             f"run {run_id} is being measured: its last sign of life is of {last:%H:%M:%S} UTC."
-            f" After {HEARTBEAT_TIMEOUT_S:.0f} s without one it can be resumed"
+            f" After {HEARTBEAT_TIMEOUT_S:.0f} s without one it can be resumed",
+            run=run_id,
+            last=last,
         )
 
 

@@ -54,13 +54,16 @@ def read_environment(path: Path) -> dict[str, Any]:
     try:
         document = read_json(path)
     except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+        raise ConfigError(
+            f"cannot read {path}: {error.strerror}", path=path, reason=error.strerror
+        ) from error
     except RecordError as error:
         raise ConfigError(str(error)) from error
     if not isinstance(document, dict):
         raise ConfigError(
             f"{path} holds no Ray runtime environment: that is an object with keys such as `pip`,"
-            " `conda`, `py_executable` or `env_vars`"
+            " `conda`, `py_executable` or `env_vars`",
+            path=path,
         )
     return document
 

@@ -17,7 +17,7 @@ from compile_hud.runner.workspace import Workspace
 class OrphanFiles:
     """Files of one kind; without `paths` a repair has nothing to remove.
 
-    A kind that is no error can be normal operation.
+    A kind that is no error follows from the settings or from a restored backup.
     """
 
     folder: Path
@@ -63,6 +63,9 @@ def _traces(workspace: Workspace) -> list[OrphanFiles]:
     rules = workspace.config.trace_rules
     gone = find_named_traces(store, num_nights=rules.num_nights) - traces.keys()
     if gone:
-        text = "results whose trace is missing; it was pruned or deleted"
+        text = (
+            "results whose trace is missing, which changes no number; it was pruned or deleted, or"
+            " the store comes from a backup"
+        )
         orphans.append(OrphanFiles(folder=folder, number=len(gone), text=text, is_error=False))
     return orphans

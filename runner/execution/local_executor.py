@@ -180,7 +180,9 @@ class LocalExecutor:
             self._host.ask({**order, "report_path": str(report)}, log=log, timeout_s=limit_s)
             if not report.exists():
                 raise ExecutorError(
-                    f"{self._host.python} cannot measure on {self._device}: {_last_line(log)}"
+                    f"{self._host.python} cannot measure on {self._device}: {_last_line(log)}",
+                    python=self._host.python,
+                    device=self._device,
                 )
             answer: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
             return answer
@@ -225,7 +227,9 @@ class LocalExecutor:
                 (folder / CASE_NAME).write_text(case_key, encoding="utf-8")
         except OSError as error:
             raise ExecutorError(
-                f"cannot create {folder}: {error.strerror}; free some space"
+                f"cannot create {folder}: {error.strerror}; free some space",
+                folder=folder,
+                reason=error.strerror,
             ) from error
         return folder
 

@@ -422,20 +422,26 @@ def recorded_settings(run: Run, *, default: MeasureSettings) -> MeasureSettings:
 
 def _check_can_resume(run: Run, *, facts: Mapping[str, Any], machine: str) -> None:
     if run.state is RunState.FINISHED:
-        raise ResumeError(f"run {run.id} is finished; there is nothing to resume")
+        raise ResumeError(f"run {run.id} is finished; there is nothing to resume", run=run.id)
     if run.machine != machine:
         raise ResumeError(
             f"run {run.id} is of machine {run.machine}, this is {machine}: resume it there, or with"
-            " `--executor ray` when it is of a cluster"
+            " `--executor ray` when it is of a cluster",
+            run=run.id,
+            machine=run.machine,
         )
     if run.revision != revision(facts):
         raise ResumeError(
             f"run {run.id} was started at revision {run.revision}, this is {revision(facts)}:"
-            " their numbers do not belong into one run. Start a new one with `hud run`"
+            " their numbers do not belong into one run. Start a new one with `hud run`",
+            run=run.id,
+            revision=run.revision,
         )
     if run.fingerprint != fingerprint(facts):
         keys = ", ".join(differing_keys(run.environment, candidate=facts))
         raise ResumeError(
             f"run {run.id} was started in another environment ({keys} differ):"
-            " their numbers do not belong into one run. Start a new one with `hud run`"
+            " their numbers do not belong into one run. Start a new one with `hud run`",
+            run=run.id,
+            keys=keys,
         )

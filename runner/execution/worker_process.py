@@ -62,7 +62,8 @@ class WorkerHost:
             self.close()
             raise ExecutorError(
                 f"the worker host does not start under {self._python}; is torch installed there?"
-                f"\n{tail(self._log) or 'it printed nothing'}"
+                f"\n{tail(self._log) or 'it printed nothing'}",
+                python=self._python,
             )
         self._is_ready = True
 
@@ -133,7 +134,8 @@ class WorkerHost:
         if shutil.which(self._python) is None:
             raise ExecutorError(
                 f"cannot start the toolchain's interpreter {self._python}: no such program;"
-                " check [toolchains] in hud.toml"
+                " check [toolchains] in hud.toml",
+                python=self._python,
             )
         try:
             self._home.mkdir(parents=True, exist_ok=True)
@@ -154,7 +156,11 @@ class WorkerHost:
                     start_new_session=True,
                 )
         except OSError as error:
-            raise ExecutorError(f"cannot start the worker host in {self._home}: {error}") from error
+            raise ExecutorError(
+                f"cannot start the worker host in {self._home}: {error}",
+                folder=self._home,
+                reason=str(error),
+            ) from error
 
     def _kill_strays(self) -> None:
         """Kill the children of a killed host."""

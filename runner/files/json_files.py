@@ -38,15 +38,21 @@ def read_json(path: Path) -> Any:
     """
     content = _read(path)
     if len(content) > MAX_JSON_BYTES:
-        raise RecordError(f"{path.name} is larger than {MAX_JSON_BYTES} bytes; split it into runs")
+        raise RecordError(
+            f"{path.name} is larger than {MAX_JSON_BYTES} bytes; split it into runs", path=path.name
+        )
     if not content.strip():
-        raise RecordError(f"{path.name} is empty")
+        raise RecordError(f"{path.name} is empty", path=path.name)
     try:
         return json.loads(content)
     except RecursionError as error:
-        raise RecordError(f"{path.name} is not whole JSON: it is nested too deeply") from error
+        raise RecordError(
+            f"{path.name} is not whole JSON: it is nested too deeply", path=path.name
+        ) from error
     except ValueError as error:
-        raise RecordError(f"{path.name} is not whole JSON: {error}") from error
+        raise RecordError(
+            f"{path.name} is not whole JSON: {error}", path=path.name, reason=str(error)
+        ) from error
 
 
 def _read(path: Path) -> bytes:
@@ -58,7 +64,9 @@ def _read(path: Path) -> bytes:
         try:
             return gzip.GzipFile(fileobj=stream).read(MAX_JSON_BYTES + 1)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise RecordError(f"{path.name} is not whole gzip: {error}") from error
+            raise RecordError(
+                f"{path.name} is not whole gzip: {error}", path=path.name, reason=str(error)
+            ) from error
 
 
 @contextmanager
@@ -83,7 +91,9 @@ def read_documents(path: Path) -> list[RunDocument]:
             raise RecordError("no run is in it")
         return [RunDocument.from_json(item) for item in items]
     except RecordError as error:
-        raise RecordError(f"{path} is no result file of `hud run --json`: {error}") from error
+        raise RecordError(
+            f"{path} is no result file of `hud run --json`: {error}", path=path, reason=str(error)
+        ) from error
 
 
 def check_times(document: RunDocument, *, now: datetime) -> None:
@@ -100,13 +110,17 @@ def _check_span(
 ) -> None:
     check_not_ahead(what, started_at=started_at, now=now)
     if started_at.year < _FIRST_YEAR:
-        raise RecordError(f"{what} starts in the year {started_at.year}. {_LOOK}")
+        raise RecordError(
+            f"{what} starts in the year {started_at.year}. {_LOOK}", year=started_at.year
+        )
     if finished_at is None:
         return
     if started_at - finished_at > MAX_BACK:
         raise RecordError(
             f"{what} finishes at {finished_at:%Y-%m-%d %H:%M:%S} UTC, before it starts"
-            f" ({started_at:%Y-%m-%d %H:%M:%S} UTC). {_LOOK}"
+            f" ({started_at:%Y-%m-%d %H:%M:%S} UTC). {_LOOK}",
+            finished_at=finished_at,
+            started_at=started_at,
         )
     if finished_at > now + MAX_AHEAD:
         raise RecordError(f"{what} finishes at {_later(finished_at, now=now)}")
@@ -128,6 +142,8 @@ def read_document(path: Path) -> RunDocument:
     if len(documents) != 1:
         raise RecordError(
             f"{path} holds {len(documents)} runs, not one; `hud ingest` stores them all, and then"
-            " each can be named by its id"
+            " each can be named by its id",
+            path=path,
+            num_documents=len(documents),
         )
     return documents[0]

@@ -50,7 +50,8 @@ class Source:
         if self._hash.hexdigest() != digest:
             raise ImportFailed(
                 f"{self.path} was changed while it was read. Nothing of this file was imported;"
-                " import it again"
+                " import it again",
+                path=self.path,
             )
 
     def texts(self) -> Iterator[str]:
@@ -73,7 +74,9 @@ class Source:
         except UnicodeDecodeError as error:
             raise self.error(f"this is no UTF-8 text: {error.reason}", num_lines + 1) from error
         except OSError as error:
-            raise ImportFailed(f"cannot read {self.path}: {error.strerror or error}") from error
+            raise ImportFailed(
+                f"cannot read {self.path}: {error.strerror or error}", path=self.path
+            ) from error
 
     def lines(self) -> Iterator[tuple[int, str]]:
         """Yield every line with its number, from 1, without its end."""

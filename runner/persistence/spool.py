@@ -138,7 +138,10 @@ class Spool:
             raise SpoolFull(
                 f"cannot keep the result of {what}: {error.strerror} ({self.directory})."
                 " Everything measured before it is kept. Make room, then"
-                f" `hud run --resume {run.id}` continues"
+                f" `hud run --resume {run.id}` continues",
+                reason=error.strerror,
+                directory=self.directory,
+                run=run.id,
             ) from error
         return path
 
@@ -235,4 +238,6 @@ def _read_entry(path: Path) -> SpoolEntry:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise RecordError(f"{path.name} cannot be read: {error.strerror}") from error
+        raise RecordError(
+            f"{path.name} cannot be read: {error.strerror}", path=path.name, reason=error.strerror
+        ) from error

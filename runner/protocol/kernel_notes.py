@@ -61,7 +61,9 @@ class KernelNote:
         language = get_text(document, "language")
         if language not in LANGUAGES:
             allowed = ", ".join(LANGUAGES)
-            raise RecordError(f"field 'language' is {language!r}; allowed: {allowed}")
+            raise RecordError(
+                f"field 'language' is {language!r}; allowed: {allowed}", language=language
+            )
         return cls(
             language=language,
             source=get_text(document, "source"),
@@ -102,11 +104,16 @@ class KernelNotes:
         check_schema_version(document)
         device = get_text(document, "device", default="")
         if device not in ("", *DEVICES):
-            raise RecordError(f"field 'device' is {device!r}; allowed: {', '.join(DEVICES)}")
+            raise RecordError(
+                f"field 'device' is {device!r}; allowed: {', '.join(DEVICES)}", device=device
+            )
         num_iterations = get_value(document, "num_iterations", default=0)
         if not isinstance(num_iterations, int) or num_iterations < 0:
             what = "must be a whole number, 0 or more"
-            raise RecordError(f"field 'num_iterations' {what}, got {num_iterations!r}")
+            raise RecordError(
+                f"field 'num_iterations' {what}, got {num_iterations!r}",
+                num_iterations=num_iterations,
+            )
         kernels = get_mapping(document, "kernels")
         return cls(
             device=device,
@@ -128,5 +135,9 @@ def _quantity(document: Any, name: str) -> float | None:
         return None
     number = get_number(document, name)
     if not 0 <= number < float("inf"):
-        raise RecordError(f"field {name!r} must be finite and not negative, got {number!r}")
+        raise RecordError(
+            f"field {name!r} must be finite and not negative, got {number!r}",
+            name=name,
+            number=number,
+        )
     return number

@@ -49,7 +49,7 @@ class JobRequest:
             raise RecordError(f"no job request of version {REQUEST_VERSION}")
         values = {name: document.get(name) for name in names}
         if not all(isinstance(value, str) for value in values.values()):
-            raise RecordError(f"a job request has the texts {', '.join(names)}")
+            raise RecordError(f"a job request has the texts {', '.join(names)}", names=tuple(names))
         return cls(**{name: str(value) for name, value in values.items()})
 
 

@@ -294,7 +294,7 @@ class JobWorker:
             documents = runner.measure(self._on_usual_device(request, store))
         for document in documents:
             if document.run.state is not RunState.FINISHED:
-                raise RunInterrupted(f"run {document.run.id} was interrupted")
+                raise RunInterrupted(f"run {document.run.id} was interrupted", run=document.run.id)
         runner.judge(*documents)
         return documents[0].run.id
 

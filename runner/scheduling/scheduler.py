@@ -126,7 +126,8 @@ def _start(scheduler: Scheduler, schedules: Mapping[str, Schedule], *, path: Pat
         text = " ".join(str(getattr(error, "orig", None) or error).split())
         raise SchedulerUnavailable(
             f"the schedules in {path} cannot be used: {text}. Make room on the disk, or, when the"
-            " file is damaged, remove it: it is made anew from hud.toml"
+            " file is damaged, remove it: it is made anew from hud.toml",
+            path=path,
         ) from error
     scheduler.resume()
 

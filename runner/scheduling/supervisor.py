@@ -199,7 +199,10 @@ def check_dashboard(*, host: str, port: int) -> int:
             who = "" if pid is None else f" by process {pid} (`ps -fp {pid}` shows it)"
             raise DashboardUnavailable(
                 f"cannot listen on {host}:{port}: {error.strerror}{who};"
-                " choose another with --port (0 takes a free one)"
+                " choose another with --port (0 takes a free one)",
+                host=host,
+                port=port,
+                reason=error.strerror,
             ) from error
         return int(probe.getsockname()[1])
 

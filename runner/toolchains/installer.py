@@ -132,7 +132,9 @@ def build_toolchain(
             text = f"stopped; nothing of the new toolchain {request.name} is left"
             raise RunInterrupted(text) from error
         except OSError as error:
-            raise ToolchainError(f"cannot build {folder}: {error.strerror or error}") from error
+            raise ToolchainError(
+                f"cannot build {folder}: {error.strerror or error}", folder=folder
+            ) from error
         finally:
             put_back(folder, state_dir=state_dir)
     return python_of(folder)
@@ -163,7 +165,11 @@ def _build(
     try:
         facts = dependencies.facts(python_of(folder))
     except ExecutorError as error:
-        raise ToolchainError(f"the worker does not run under {request.name}: {error}") from error
+        raise ToolchainError(
+            f"the worker does not run under {request.name}: {error}",
+            toolchain=request.name,
+            reason=str(error),
+        ) from error
     register(
         folder,
         torch_version=str(facts["torch_version"]),
@@ -322,10 +328,12 @@ def _check_version(torch: str | None) -> None:
         return
     match = re.match(r"(\d+)\.(\d+)", torch)
     if match is None:
-        raise ToolchainError(f"{torch!r} is no version of torch; write it like 2.12.0")
+        raise ToolchainError(f"{torch!r} is no version of torch; write it like 2.12.0", torch=torch)
     if (int(match[1]), int(match[2])) < oldest:
         text = ".".join(map(str, oldest))
-        raise ToolchainError(f"torch {torch} is too old: torch {text} or newer can be measured")
+        raise ToolchainError(
+            f"torch {torch} is too old: torch {text} or newer can be measured", torch=torch
+        )
 
 
 def _python_version(python: Path) -> tuple[int, int]:
@@ -335,17 +343,23 @@ def _python_version(python: Path) -> tuple[int, int]:
             [str(python), "-c", _PROBE], capture_output=True, text=True, env=own_environment()
         )
     except OSError as error:
-        raise ToolchainError(f"cannot start {python}: {error.strerror}") from error
+        raise ToolchainError(
+            f"cannot start {python}: {error.strerror}", python=python, reason=error.strerror
+        ) from error
     if answer.returncode:
         lines = answer.stderr.strip().splitlines() or [f"it ended with code {answer.returncode}"]
         raise ToolchainError(
             f"{python} cannot create virtual environments ({lines[-1]}); on Debian:"
-            " apt-get install python3-venv"
+            " apt-get install python3-venv",
+            python=python,
         )
     major, minor = (int(part) for part in answer.stdout.split())
     if (major, minor) < MIN_PYTHON:
         text = ".".join(map(str, MIN_PYTHON))
         raise ToolchainError(
-            f"{python} is Python {major}.{minor}; a toolchain needs {text} or newer"
+            f"{python} is Python {major}.{minor}; a toolchain needs {text} or newer",
+            python=python,
+            major=major,
+            minor=minor,
         )
     return major, minor

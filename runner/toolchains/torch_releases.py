@@ -72,7 +72,11 @@ def list_versions(source: TorchSource) -> tuple[str, ...]:
             timeout=INDEX_TIMEOUT_S,
         )
     except OSError as error:
-        raise BisectError(f"cannot start {source.python}: {error.strerror}") from error
+        raise BisectError(
+            f"cannot start {source.python}: {error.strerror}",
+            python=source.python,
+            reason=error.strerror,
+        ) from error
     except subprocess.TimeoutExpired as error:
         raise BisectError(_cannot_list(f"no answer after {INDEX_TIMEOUT_S:.0f} s")) from error
     match = _AVAILABLE.search(answer.stdout)
@@ -104,10 +108,14 @@ def _between(first: str, last: str, available: Sequence[str]) -> Sequence[str]:
     for version in (first, last):
         if version not in available:
             shown = ", ".join(available[-_NUM_SHOWN:])
-            raise BisectError(f"the index has no torch {version!r}; the newest are {shown}")
+            raise BisectError(
+                f"the index has no torch {version!r}; the newest are {shown}", version=version
+            )
     start, end = available.index(first), available.index(last)
     if start > end:
-        raise BisectError(f"torch {first} comes after {last}; write the older one first")
+        raise BisectError(
+            f"torch {first} comes after {last}; write the older one first", first=first, last=last
+        )
     return available[start : end + 1]
 
 

@@ -274,7 +274,9 @@ class TraceReader:
             return _header(self._fields)
         except (TypeError, ValueError, OverflowError) as error:
             raise TraceError(
-                f"{self.path}: the header of the trace is damaged: {error}. Record the trace again"
+                f"{self.path}: the header of the trace is damaged: {error}. Record the trace again",
+                path=self.path,
+                reason=str(error),
             ) from error
 
     def events(self) -> Iterator[TraceEvent]:

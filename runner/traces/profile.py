@@ -32,7 +32,9 @@ def load_kernel_notes(path: Path) -> KernelNotes:
     try:
         return KernelNotes.from_json(read_json(path))
     except (OSError, RecordError) as error:
-        raise RecordError(f"cannot read the kernel notes in {path}: {error}") from error
+        raise RecordError(
+            f"cannot read the kernel notes in {path}: {error}", path=path, reason=str(error)
+        ) from error
 
 
 def read_kernels(
@@ -52,7 +54,8 @@ def read_kernels(
     if work.iteration_ns == 0:
         raise TraceError(
             f"{path}: the iterations of this trace have no duration. Record it again, with"
-            " torch.profiler.profile as a context around them"
+            " torch.profiler.profile as a context around them",
+            path=path,
         )
     facts = Facts(
         device="cuda" if is_gpu else "cpu",
@@ -90,10 +93,13 @@ def _check(timeline: Timeline, notes: KernelNotes) -> None:
     if notes.num_iterations and num_iterations != notes.num_iterations:
         raise TraceError(
             f"{timeline.path}: the trace has {num_iterations} iterations, its notes say"
-            f" {notes.num_iterations}. Give the notes that were written with this trace, or none"
+            f" {notes.num_iterations}. Give the notes that were written with this trace, or none",
+            path=timeline.path,
+            num_iterations=num_iterations,
         )
     if notes.device == "cuda" and not len(timeline.device):
         raise TraceError(
             f"{timeline.path}: the trace has no kernel of a GPU, its notes say that it was recorded"
-            " on one. Record ProfilerActivity.CUDA, with no other profiler on the GPU"
+            " on one. Record ProfilerActivity.CUDA, with no other profiler on the GPU",
+            path=timeline.path,
         )

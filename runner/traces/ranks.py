@@ -67,7 +67,8 @@ def read_ranks(paths: Sequence[Path]) -> RankReport:
     """
     if len(paths) < 2:
         raise TraceError(
-            f"got {len(paths)} trace, ranks are compared from 2 on. Name one trace of each rank"
+            f"got {len(paths)} trace, ranks are compared from 2 on. Name one trace of each rank",
+            num_paths=len(paths),
         )
     ranks = _numbered([_read(path) for path in paths])
     matched, num_unmatched = _match(ranks)
@@ -100,11 +101,14 @@ def _read(path: Path) -> _Rank:
     if not len(timeline.device):
         raise TraceError(
             f"{path}: the trace has no kernel of a GPU, and ranks are compared by these. Record it"
-            " with ProfilerActivity.CUDA"
+            " with ProfilerActivity.CUDA",
+            path=path,
         )
     work, header = find_on_gpu(timeline), timeline.header
     if work.iteration_ns == 0:
-        raise TraceError(f"{path}: no iteration of this trace has work of its GPU. Record it again")
+        raise TraceError(
+            f"{path}: no iteration of this trace has work of its GPU. Record it again", path=path
+        )
     return _Rank(
         rank=-1 if header.rank is None else header.rank,
         path=path,
@@ -150,7 +154,9 @@ def _numbered(ranks: list[_Rank]) -> list[_Rank]:
         raise TraceError(
             f"{names}: these traces are not one a rank of one run: they are ranks"
             f" {numbers} (-1: it does not say) of {sorted(sizes)}. Name one trace of each rank, as"
-            " torch.profiler writes it after torch.distributed is initialised (distributedInfo)"
+            " torch.profiler writes it after torch.distributed is initialised (distributedInfo)",
+            names=names,
+            numbers=numbers,
         )
     return sorted(ranks, key=lambda rank: rank.rank)
 

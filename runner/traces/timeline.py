@@ -136,7 +136,8 @@ def read_timeline(path: Path, *, notes: KernelNotes) -> Timeline:
                 collector.add(event)
     except RecursionError as error:
         raise TraceError(
-            f"{path}: the inputs of an event are nested too deeply. Record the trace again"
+            f"{path}: the inputs of an event are nested too deeply. Record the trace again",
+            path=path,
         ) from error
     timeline = collector.timeline
     timeline.header = reader.header
@@ -144,7 +145,8 @@ def read_timeline(path: Path, *, notes: KernelNotes) -> Timeline:
     if not len(timeline.host) and not len(timeline.device):
         raise TraceError(
             f"{path}: the trace has no operator and no kernel. Record it with"
-            " torch.profiler.profile(activities=[ProfilerActivity.CPU, ...], record_shapes=True)"
+            " torch.profiler.profile(activities=[ProfilerActivity.CPU, ...], record_shapes=True)",
+            path=path,
         )
     return timeline
 
@@ -201,7 +203,8 @@ class _Collector:
             if len(self.timeline.lanes) >= MAX_LANES:
                 raise TraceError(
                     f"{self.timeline.path}: the trace has more than {MAX_LANES} threads and"
-                    " streams, more than any profiler writes. Record it again"
+                    " streams, more than any profiler writes. Record it again",
+                    path=self.timeline.path,
                 )
             lane = self._lanes[key] = len(self.timeline.lanes)
             self.timeline.lanes.append(key)
@@ -244,7 +247,8 @@ class _Collector:
             if self._num_chars > MAX_CALL_CHARS:
                 raise TraceError(
                     f"{self.timeline.path}: the names and shapes of its calls differ so much that"
-                    f" they take more than {MAX_CALL_CHARS} characters. Record fewer iterations"
+                    f" they take more than {MAX_CALL_CHARS} characters. Record fewer iterations",
+                    path=self.timeline.path,
                 )
             index = self._indices[key] = len(self.timeline.calls)
             self.timeline.calls.append(call)
@@ -256,7 +260,8 @@ class _Collector:
         except ValueError as error:
             raise TraceError(
                 f"{self.timeline.path}: a call of {call.name[:100]!r} has a number that is not"
-                " finite. Record the trace again"
+                " finite. Record the trace again",
+                path=self.timeline.path,
             ) from error
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from compile_hud.app import clock
 from compile_hud.app.auth import access
-from compile_hud.app.data import store as data
 from compile_hud.app.data.cache import read_cache
+from compile_hud.app.data.store import URL_VARIABLE
 from compile_hud.db.shared.access_rules import AccessRules, Role
 from compile_hud.db.store import Store
 from tests.support.stores import dashboard_stores
@@ -45,9 +45,9 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def store_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return where the dashboard of this test looks for its store; nothing is there yet."""
     path = tmp_path / "hud.duckdb"
-    monkeypatch.setenv(data.URL_VARIABLE, f"duckdb:///{path}")
+    monkeypatch.setenv(URL_VARIABLE, f"duckdb:///{path}")
     monkeypatch.setattr(clock, "now", lambda: dashboard_stores.NOW)
-    monkeypatch.setattr(data, "LOCK_TIMEOUT_S", 0.0)
+    monkeypatch.setattr("compile_hud.app.data.store.LOCK_TIMEOUT_S", 0.0)
     return path
 
 

@@ -45,7 +45,7 @@ def test_a_package_that_is_missing_fails() -> None:
     assert (missing.state, missing.text) == (FAIL, "not installed")
 
 
-def test_torch_is_asked_under_the_toolchain(script: Callable[[str], Path]) -> None:
+def test_torch_is_queried_under_the_toolchain(script: Callable[[str], Path]) -> None:
     check = checks.check_torch(script("echo 2.13.0 True"))
     assert check.state is OK
     assert check.text.startswith("2.13.0, with a GPU (")
@@ -53,21 +53,24 @@ def test_torch_is_asked_under_the_toolchain(script: Callable[[str], Path]) -> No
     assert checks.check_torch(script("exit 1")).state is FAIL
 
 
-def test_a_compiler_that_is_missing_or_broken_fails(script: Callable[[str], Path]) -> None:
-    assert "no no-such-compiler" in checks.check_compiler("no-such-compiler").text
+def test_a_compiler_that_is_missing_or_broken_fails(
+    script: Callable[[str], Path], words: SnapshotAssertion
+) -> None:
+    assert checks.check_compiler("no-such-compiler").text == words
     assert "does not compile" in checks.check_compiler(str(script("exit 1"))).text
     works = checks.check_compiler(str(script("echo clang 18")))
     assert (works.state, works.text) == (OK, "clang 18")
 
 
-def test_a_nearly_full_disk_is_said() -> None:
+def test_a_nearly_full_disk_is_reported(words: SnapshotAssertion) -> None:
     folder = Path(".hud")
     assert checks.check_disk(free_bytes=10 * 1024**3, folder=folder).state is OK
     full = checks.check_disk(free_bytes=1024**3, folder=folder)
-    assert (full.state, full.text) == (WARN, "1.0 GiB free for .hud")
+    assert full.state == WARN
+    assert full.text == words
 
 
-def test_the_store_tells_its_last_run(words: SnapshotAssertion) -> None:
+def test_the_store_reports_its_last_run(words: SnapshotAssertion) -> None:
     store = Store("duckdb:///:memory:")
     assert checks.check_store(store).text == words
     store.save_run(make_run())
@@ -83,17 +86,18 @@ def test_a_store_that_cannot_be_read_fails(monkeypatch: pytest.MonkeyPatch) -> N
     assert (check.state, check.text) == (FAIL, "held by PID 7")
 
 
-def test_dead_letters_are_said() -> None:
+def test_dead_letters_are_reported(words: SnapshotAssertion) -> None:
     store = Store("duckdb:///:memory:")
     assert checks.check_notifications(store, receivers=()).state is OK
     dead = replace(make_notification(), state=NotificationState.DEAD)
     with store.write() as session:
         put_notifications(session, [dead, replace(dead, id="other", receiver="dev")])
     check = checks.check_notifications(store, receivers=())
-    assert (check.state, check.text) == (WARN, "given up: 1 to dev, 1 to ops")
+    assert check.state == WARN
+    assert check.text == words
 
 
-def test_what_waits_for_a_receiver_that_is_no_more_is_said() -> None:
+def test_notifications_without_a_receiver_are_reported(words: SnapshotAssertion) -> None:
     store = Store("duckdb:///:memory:")
     failed = replace(make_notification("b", receiver="old"), state=NotificationState.FAILED)
     sent = replace(failed, id="c", state=NotificationState.SENT)
@@ -102,11 +106,11 @@ def test_what_waits_for_a_receiver_that_is_no_more_is_said() -> None:
     check = checks.check_notifications(store, receivers=["ops"])
     text = "waiting for receivers that hud.toml does not name: 1 to old"
     assert (check.state, check.text) == (WARN, text)
-    assert "once hud.toml has a [receivers.NAME]" in check.hint
+    assert check.hint == words
     assert checks.check_notifications(store, receivers=["old", "ops"]).state is OK
 
 
-def test_what_is_left_in_the_spool_is_said(tmp_path: Path, words: SnapshotAssertion) -> None:
+def test_files_left_in_the_spool_are_reported(tmp_path: Path, words: SnapshotAssertion) -> None:
     spool = Spool(tmp_path)
     assert checks.check_spool(spool).state is OK
     run = make_run()
@@ -119,7 +123,7 @@ def test_what_is_left_in_the_spool_is_said(tmp_path: Path, words: SnapshotAssert
     assert broken.state is WARN
 
 
-def test_a_busy_machine_is_said() -> None:
+def test_a_busy_machine_is_reported() -> None:
     assert checks.check_load(0.9, num_cpus=2).state is OK
     assert checks.check_load(1.1, num_cpus=2).state is WARN
 

@@ -23,7 +23,7 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_detect_that_is_stopped_says_what_judges(
+def test_detect_that_is_stopped_reports_what_judges(
     terminal: Terminal,
     monkeypatch: pytest.MonkeyPatch,
     number: signal.Signals,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from tests.support.terminal import Terminal
 
@@ -26,18 +27,15 @@ def without_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
     ],
 )
 def test_a_model_without_its_file_is_refused_with_its_line(
-    without_file: Terminal, command: tuple[str, ...]
+    without_file: Terminal, command: tuple[str, ...], words: SnapshotAssertion
 ) -> None:
     result = without_file.hud(*command)
     assert result.exit_code == 2
-    path = (without_file.folder / "net.py").resolve()
     (line,) = result.stderr.splitlines()
-    assert line.endswith(
-        f"hud.toml line 7: [models.net] build: there is no file {path}."
-        " Its path is relative to the settings file"
-    )
+    assert str((without_file.folder / "net.py").resolve()) in line
+    assert line == words
     assert without_file.executors == []
 
 
-def test_models_that_are_not_asked_for_need_no_file(without_file: Terminal) -> None:
+def test_models_that_are_not_requested_need_no_file(without_file: Terminal) -> None:
     assert without_file.hud("run", "--model", "softmax", "--mode", "eager").exit_code == 0

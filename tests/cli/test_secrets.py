@@ -109,7 +109,7 @@ def test_no_secret_is_in_store_logs_state_backup_or_output(terminal: Terminal) -
     assert [path for path in files if MARK.encode() in path.read_bytes()] == []
 
 
-def test_the_environment_is_kept_by_name_alone() -> None:
+def test_the_environment_is_stored_by_name_alone() -> None:
     from compile_hud.runner.measure.environment_facts import FLAG_VARIABLES
 
     """What a result keeps of the environment is a list of flags, and none sounds like a secret."""

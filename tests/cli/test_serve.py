@@ -48,7 +48,7 @@ def test_a_new_store_starts_with_the_dashboard_and_the_quick_suite(
     lines = result.stderr.splitlines()
     assert lines[0].startswith("dashboard: http://127.0.0.1:")
     assert lines[1] == words
-    assert lines[3].startswith("[ 1/25] bert eager inference small fp32: 10.0 ms")
+    assert lines[3] == words
     (summary,) = load_runs(terminal.store())
     assert (summary.run.suite, summary.run.trigger) == ("quick", "first run")
 
@@ -87,14 +87,16 @@ def test_ctrl_c_in_the_first_run_is_continued_by_the_next_start(
     assert summary.run.state is RunState.FINISHED
 
 
-def test_an_interrupted_first_run_of_another_torch_starts_anew(terminal: Terminal) -> None:
+def test_an_interrupted_first_run_of_another_torch_starts_anew(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
     terminal.on_execute = lambda _order: os.kill(os.getpid(), signal.SIGINT)
     terminal.hud("up", "--port", "0")
     terminal.on_execute = lambda _order: None
     terminal.facts["torch_version"] = "2.14.0"
     terminal.clock.advance(60)
     result = terminal.hud("up", "--port", "0", "--exit-after-run")
-    assert "Start a new one with `hud run`. A new run is started" in result.stderr
+    assert result.stderr == words
     assert [summary.run.state for summary in load_runs(terminal.store())] == [
         RunState.FINISHED,
         RunState.INTERRUPTED,
@@ -110,7 +112,7 @@ def test_up_stays_until_ctrl_c(
     assert result.stderr.splitlines()[-2:] == words
 
 
-def test_up_serves_a_store_of_synthetic_runs_and_says_that_it_takes_no_others(
+def test_up_serves_a_store_of_synthetic_runs_and_reports_that_it_takes_no_others(
     terminal: Terminal, words: SnapshotAssertion
 ) -> None:
     Store("duckdb:///made-up").save_run(make_run("demo", is_synthetic=True))
@@ -130,7 +132,7 @@ def test_nothing_is_scheduled_for_a_store_of_synthetic_runs(
 
 
 def test_the_dashboard_stays_when_the_first_run_cannot_start(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
 ) -> None:
     def refuse(_executor: FakeExecutor) -> None:
         raise ExecutorError("no torch there")
@@ -138,26 +140,29 @@ def test_the_dashboard_stays_when_the_first_run_cannot_start(
     monkeypatch.setattr(FakeExecutor, "open", refuse)
     result = terminal.hud("up", "--port", "0", "--exit-after-run")
     assert result.exit_code == 0
-    assert "warning: the first run is not complete: no torch there" in result.stderr
+    assert result.stderr == words
 
 
-def test_a_second_up_leaves_the_scheduling_to_the_first(terminal: Terminal) -> None:
+def test_a_second_up_leaves_the_scheduling_to_the_first(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
     state_dir = terminal.folder / ".hud"
     with scheduling({}, state_dir=state_dir, wake=threading.Event()):
         result = terminal.hud("up", "--port", "0", "--exit-after-run")
     assert result.exit_code == 0
-    assert "schedules from this state directory already" in result.stderr
-    assert "The dashboard runs all the same" in result.stderr
+    assert result.stderr == words
 
 
-def test_a_second_scheduler_ends_with_a_clear_line(terminal: Terminal) -> None:
+def test_a_second_scheduler_ends_with_a_clear_line(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
     with scheduling({}, state_dir=terminal.folder / ".hud", wake=threading.Event()):
         result = terminal.hud("schedule")
     assert result.exit_code == 2
-    assert result.stderr.startswith(f"hud: PID {os.getpid()} schedules from this state directory")
+    assert result.stderr == words
 
 
-def test_schedule_says_when_it_will_run(
+def test_schedule_reports_when_it_will_run(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
 ) -> None:
     monkeypatch.setattr(JobWorker, "run_forever", ctrl_c)
@@ -167,21 +172,23 @@ def test_schedule_says_when_it_will_run(
         stream.write('[schedules.night]\ncron = "30 2 1 1 *"\nsuite = "mine"\n')
     result = terminal.hud("schedule")
     assert result.exit_code == 0
-    assert result.stderr.startswith("schedule night: next at 2")
+    assert result.stderr == words
     assert "-01-01 02:30 UTC" in result.stderr
 
 
-def test_a_taken_port_is_a_clear_line(terminal: Terminal) -> None:
+def test_a_taken_port_is_a_clear_line(terminal: Terminal, words: SnapshotAssertion) -> None:
     result = terminal.hud("up", "--host", "192.0.2.1", "--port", "1", "--without-sign-in")
     assert result.exit_code == 2
-    assert result.stderr.startswith("hud: cannot listen on 192.0.2.1:1: ")
+    assert result.stderr == words
 
 
 @pytest.mark.parametrize("command", ["up", "serve"])
-def test_listening_wider_without_sign_in_is_refused(command: str, terminal: Terminal) -> None:
+def test_listening_wider_without_sign_in_is_refused(
+    command: str, terminal: Terminal, words: SnapshotAssertion
+) -> None:
     result = terminal.hud(command, "--host", "0.0.0.0")
     assert result.exit_code == 2
-    assert result.stderr.startswith("hud: the dashboard does not listen on 0.0.0.0 without sign-in")
+    assert result.stderr == words
     assert result.stderr.count("\n") == 1
 
 
@@ -190,20 +197,23 @@ def damage_the_schedules(terminal: Terminal) -> None:
     (terminal.folder / ".hud" / "schedule.sqlite").write_bytes(b"no database" * 1000)
 
 
-def test_damaged_schedules_end_schedule_with_a_clear_line(terminal: Terminal) -> None:
+def test_damaged_schedules_end_schedule_with_a_clear_line(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
     damage_the_schedules(terminal)
     result = terminal.hud("schedule")
     assert result.exit_code == 2
-    assert result.stderr.startswith("hud: the schedules in .hud/schedule.sqlite cannot be used: ")
+    assert result.stderr == words
     assert result.stderr.count("\n") == 1
 
 
-def test_damaged_schedules_leave_the_dashboard(terminal: Terminal) -> None:
+def test_damaged_schedules_leave_the_dashboard(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
     damage_the_schedules(terminal)
     result = terminal.hud("up", "--port", "0", "--exit-after-run")
     assert result.exit_code == 0
-    assert "warning: the schedules in .hud/schedule.sqlite cannot be used: " in result.stderr
-    assert "The dashboard runs all the same, but schedules nothing" in result.stderr
+    assert result.stderr == words
     assert len(load_runs(terminal.store())) == 1
 
 
@@ -234,17 +244,20 @@ def run_unjudged(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("command", [["up", "--port", "0"], ["schedule"]])
 def test_a_run_whose_process_died_before_judging_is_judged_by_the_next_start(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, command: list[str]
+    terminal: Terminal,
+    monkeypatch: pytest.MonkeyPatch,
+    command: list[str],
+    words: SnapshotAssertion,
 ) -> None:
     run_unjudged(terminal, monkeypatch)
     monkeypatch.setattr(JobWorker, "run_forever", ctrl_c)
-    assert "regression: 2 of 2 cases of net: failing since" in terminal.hud(*command).stderr
+    assert terminal.hud(*command).stderr == words
     assert "regression: " not in terminal.hud(*command).stderr
 
 
 @pytest.mark.parametrize("module", ["serve", "run.after_run"])
-def test_judging_whose_processes_are_ended_is_said(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, module: str
+def test_a_judgement_whose_processes_are_ended_is_reported(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, module: str, words: SnapshotAssertion
 ) -> None:
     def fail(*_: object, **__: object) -> NoReturn:
         raise JudgeProcessKilled("ended from outside")
@@ -252,19 +265,19 @@ def test_judging_whose_processes_are_ended_is_said(
     monkeypatch.setattr(f"compile_hud.runner.cli.{module}.detect", fail)
     result = terminal.hud("up", "--port", "0", "--exit-after-run")
     assert result.exit_code == 0
-    assert "not judged: ended from outside. `hud detect` does it later" in result.stderr
+    assert result.stderr == words
 
 
-def test_a_store_that_cannot_be_judged_at_the_start_is_said(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+def test_a_store_that_cannot_be_judged_at_the_start_is_reported(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
 ) -> None:
     monkeypatch.setattr("compile_hud.runner.cli.serve.detect", busy)
     result = terminal.hud("up", "--port", "0", "--exit-after-run")
     assert result.exit_code == 0
-    assert "not judged: held by PID 7. `hud detect` does it later" in result.stderr
+    assert result.stderr == words
 
 
-def test_a_store_that_takes_nothing_is_not_asked_again_to_be_judged(
+def test_a_store_that_takes_nothing_is_not_queried_again_to_be_judged(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("compile_hud.runner.cli.serve.detect", busy)

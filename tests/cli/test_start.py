@@ -57,7 +57,7 @@ def test_a_list_of_runs_imports_what_reads_the_store(tmp_path: Path) -> None:
     assert imported("runs", "--store", url, folder=tmp_path) == packages | {"rich"}
 
 
-def test_code_beside_duckdb_gets_pandas(tmp_path: Path) -> None:
+def test_code_that_uses_duckdb_gets_pandas(tmp_path: Path) -> None:
     code = (
         "from compile_hud.db.store import Store\n"
         "from sqlalchemy import text\n"

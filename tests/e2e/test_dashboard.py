@@ -182,7 +182,7 @@ def test_the_overview_answers_at_its_name_too(address: str) -> None:
         assert answer.url == f"{address}/"
 
 
-def test_the_server_tells_that_it_is_up(address: str) -> None:
+def test_the_server_reports_that_it_is_up(address: str) -> None:
     with urlopen(f"{address}/healthz") as answer:
         assert (answer.status, answer.read()) == (200, b"ok\n")
 

@@ -279,13 +279,13 @@ def test_admin_sets_the_floor_of_a_series(dashboard: SignInDashboard, page: Page
     page.goto("about:blank")
 
 
-def test_address_that_nobody_verified_is_nobodys(dashboard: SignInDashboard, page: Page) -> None:
+def test_an_unverified_address_has_no_role(dashboard: SignInDashboard, page: Page) -> None:
     page.goto(dashboard.url)
     sign_in(page, "mallory")
     expect(page.get_by_text("who has no access to this dashboard")).to_be_visible()
 
 
-def test_answers_that_do_not_hold_sign_nobody_in(dashboard: SignInDashboard, page: Page) -> None:
+def test_invalid_answers_do_not_sign_in(dashboard: SignInDashboard, page: Page) -> None:
     answers = {}
     for liar in LIARS:
         page.goto(dashboard.url + PATH)
@@ -314,7 +314,7 @@ def test_callback_that_was_used_is_refused(dashboard: SignInDashboard, page: Pag
     expect(page.get_by_text("This dashboard needs a sign-in.")).to_be_visible()
 
 
-def test_routes_are_for_who_signed_in(dashboard: SignInDashboard, page: Page) -> None:
+def test_routes_need_a_sign_in(dashboard: SignInDashboard, page: Page) -> None:
     assert status(dashboard.url, "/traces/result-1") == 401
     assert status(dashboard.url, "/perfetto/result-1") == 401
     assert status(dashboard.url, "/healthz") == 200

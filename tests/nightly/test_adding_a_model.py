@@ -68,7 +68,7 @@ def hud(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_what_the_document_says_works_as_it_is_written(folder: Path) -> None:
+def test_commands_of_the_document_work_as_written(folder: Path) -> None:
     tables = []
     for command in commands():
         done = hud(command, folder)

@@ -269,7 +269,8 @@ def test_a_graph_break_splits_a_kernel_and_without_it_the_parts_are_merged(bench
         f"{FUSED} -> cpp_fused__softmax + cpp_fused_gelu"
     ]
     assert (split.kind, split.matched_by) == (ChangeKind.SPLIT, MatchedBy.NODES_OF_FUSION)
-    assert split.text.startswith("2 kernels do what 1 did (gelu, softmax): ")
+    assert (len(split.baseline), len(split.candidate)) == (1, 2)
+    assert " (gelu, softmax): " in split.text
     merged = rows_of(diff_kernels(broken, bench.compiled))[
         f"cpp_fused__softmax + cpp_fused_gelu -> {FUSED}"
     ]
@@ -287,7 +288,7 @@ def test_threads_are_other_code_of_the_same_kernel(bench: Bench) -> None:
 def test_the_same_code_compiled_again_and_called_twice_is_called_more_often(bench: Bench) -> None:
     twice = rows_of(diff_kernels(bench.compiled, bench.side(Net(GELU), num_calls=2)))
     assert twice[FUSED].text.startswith("Same code;")
-    assert "called 1 -> 2 times an iteration" in twice[FUSED].text
+    assert " 1 -> 2 times" in twice[FUSED].text
     assert [kernel.count for kernel in twice[FUSED].candidate] == [2]
 
 
@@ -297,7 +298,7 @@ def test_layers_more_call_the_kernels_of_a_layer_more_often(bench: Bench) -> Non
     fewer = rows_of(diff_kernels(deep, shallow))
     for label in ("cpp_fused_gelu", "aten::addmm"):
         assert rows[label].kind is ChangeKind.MORE_OFTEN
-        assert "called 1 -> 4 times an iteration" in rows[label].text
+        assert " 1 -> 4 times" in rows[label].text
         assert fewer[label].kind is ChangeKind.LESS_OFTEN
 
 
@@ -349,7 +350,7 @@ def test_a_kernel_more_is_new_and_a_kernel_less_vanished(bench: Bench) -> None:
     vanished = rows_of(diff_kernels(more, bench.compiled))
     for label in ("aten::sort", "cpp_fused_sigmoid"):
         assert (new[label].kind, new[label].baseline) == (ChangeKind.NEW, ())
-        assert new[label].text.startswith("Nothing of the baseline does this; 1 call of ")
+        assert " 1 call of " in new[label].text
         assert (vanished[label].kind, vanished[label].candidate) == (ChangeKind.VANISHED, ())
     assert new[FUSED].matched_by is MatchedBy.CODE_AND_SHAPES
 
@@ -372,7 +373,7 @@ def test_attention_that_is_taken_apart_is_one_change(bench: Bench) -> None:
     assert [kernel.kind for kernel in row.baseline] == ["attention"]
     names = {kernel.name for kernel in row.candidate}
     assert names >= {"aten::bmm", "aten::_softmax", "aten::div"}
-    assert "do what 1 did (attention): " in row.text
+    assert " (attention): " in row.text
 
 
 def test_norms_and_sums_of_an_encoder_are_shared_out_to_the_kernels_that_compiling_makes(
@@ -390,7 +391,7 @@ def test_norms_and_sums_of_an_encoder_are_shared_out_to_the_kernels_that_compili
     ]
     # What is left of a group of calls is no vanished kernel.
     assert (sum(norms), len(norms)) == (5, 3)
-    assert all("of the 5 calls of aten::native_layer_norm" in row.text for row in merged)
+    assert all("5 calls of aten::native_layer_norm" in row.text for row in merged)
     assert any("embedding" in row.text for row in merged)
     lone = [
         kernel.label
@@ -414,4 +415,4 @@ def test_a_convolution_without_onednn_is_another_algorithm(bench: Bench) -> None
         "aten::mkldnn_convolution -> aten::_slow_conv2d_forward"
     ]
     assert row.kind is ChangeKind.OTHER_ALGORITHM
-    assert row.text.startswith("onednn before, aten now: ")
+    assert row.text.startswith("onednn before, aten ")

@@ -80,7 +80,7 @@ def test_two_months_of_a_quiet_suite_raise_at_most_an_alert_a_month(seed: int) -
     assert len(alerts_of(quiet_suite(seed))) <= 2
 
 
-def test_one_step_of_ten_percent_in_the_quiet_suite_is_told_within_two_nights() -> None:
+def test_a_step_of_ten_percent_is_notified_within_two_nights() -> None:
     values = quiet_suite(4)
     calm = int(np.argsort(values.std(axis=1))[75])
     values[calm, 40:] *= 1.1

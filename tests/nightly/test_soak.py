@@ -83,7 +83,7 @@ def test_a_leak_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["heap_bytes", "anonymous_bytes", "resident_bytes"])
-def test_a_leak_of_1_kb_a_case_would_be_found_in_the_soak_that_is_kept(name: str) -> None:
+def test_a_leak_of_1_kb_a_case_is_visible_in_the_stored_soak(name: str) -> None:
     document = json.loads((RESULTS / "soak.json").read_text())
     later = [
         Look(**item) for item in document["ends"] if item["num_cases"] > document["num_warm_up"]

@@ -156,7 +156,7 @@ def num_bytes(model: nn.Module, inputs: Mapping[str, Tensor]) -> int:
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
-def test_a_step_of_generation_says_what_reading_the_whole_text_says(name: str) -> None:
+def test_generation_step_by_step_equals_the_whole_text(name: str) -> None:
     whole, step = build(name).eval(), build(f"{name}_decode").eval()
     assert describe(whole) == describe(step)
     num_read = int(step.get_submodule("cache").get_buffer("position"))

@@ -42,7 +42,7 @@ def saying(folder: Path, text: str, *, status: int = 0) -> list[str]:
         ([SKIPPED, FLAWED], 1, "audit: flawed 1.0: PYSEC-2026-1 (fixed in 2.0)\n"),
     ],
 )
-def test_a_known_vulnerability_fails_and_silence_is_told(
+def test_a_known_vulnerability_fails_and_no_answer_is_reported(
     audit: Any,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -56,7 +56,7 @@ def test_a_known_vulnerability_fails_and_silence_is_told(
     assert bool(message) == any("skip_reason" in item or item["vulns"] for item in packages)
 
 
-def test_where_nobody_can_be_asked_it_is_told_and_no_failure(
+def test_an_unreachable_audit_service_is_reported_and_no_failure(
     audit: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert audit.main(saying(tmp_path, "", status=1)) == 0
@@ -77,12 +77,12 @@ def test_what_is_accepted_is_so_until_its_day(audit: Any, name: str) -> None:
 @pytest.mark.parametrize(
     "line", ["CVE-2026-1", "CVE-2026-1 until soon: why", "X until 2026-01-01: "]
 )
-def test_who_accepts_says_why_and_until_when(audit: Any, line: str) -> None:
+def test_an_acceptance_needs_a_reason_and_an_end(audit: Any, line: str) -> None:
     with pytest.raises(ValueError, match="is not `ID until YYYY-MM-DD: reason`"):
         audit.accepted(line, today=date(2026, 1, 1))
 
 
-def test_the_list_in_force_is_well_formed_and_is_asked_by_make(audit: Any) -> None:
+def test_the_list_in_force_is_well_formed_and_used_by_make(audit: Any) -> None:
     audit.accepted(text_of(".ci/audit-ignored.txt"), today=date(2026, 1, 1))
     assert "$(BIN)/python .ci/audit.py\n" in text_of("Makefile")
     assert str(ROOT / "constraints.txt") in audit.COMMAND

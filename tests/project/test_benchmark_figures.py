@@ -22,7 +22,7 @@ def result(name: str) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def test_trials_of_paired_comparisons_are_told_as_they_came_out() -> None:
+def test_figures_of_paired_comparisons_are_current() -> None:
     summary = result("precision_trials")["summary"]
     same, planted = summary["same_code"], summary["planted_5_percent"]
     text = words("docs/judging.md")
@@ -32,7 +32,7 @@ def test_trials_of_paired_comparisons_are_told_as_they_came_out() -> None:
     assert "in a median of {} and {} seconds".format(*seconds) in text
 
 
-def test_how_well_the_tools_agree_with_themselves_is_told_as_it_came_out() -> None:
+def test_figures_of_the_repeatability_of_tools_are_current() -> None:
     summary = result("precision")["summary"]
     names = ("compile hud", "plain loop", "blocked_autorange", "pyperf", "interleaved loop")
     text = words("benchmarks/README.md")
@@ -49,7 +49,7 @@ def test_how_well_the_tools_agree_with_themselves_is_told_as_it_came_out() -> No
     assert f"the goal is missed in {num_missed} of {len(cells)} comparisons" in text
 
 
-def test_what_our_latencies_are_without_the_pace_is_told_as_it_came_out() -> None:
+def test_figures_of_latencies_without_machine_speed_are_current() -> None:
     estimates = [item for item in result("precision")["estimates"] if "shown" in item]
     shown = []
     for quantity in ("eager_s", "compiled_s"):
@@ -61,7 +61,7 @@ def test_what_our_latencies_are_without_the_pace_is_told_as_it_came_out() -> Non
     assert "our own latencies vary by {:.1f} and {:.1f} %".format(*shown) in text
 
 
-def test_the_cost_of_the_quick_suite_is_told_as_it_came_out() -> None:
+def test_figures_of_the_cost_of_the_quick_suite_are_current() -> None:
     first, second = result("overhead")["starts"]
     text = words("benchmarks/README.md")
     assert (
@@ -74,7 +74,7 @@ def test_the_cost_of_the_quick_suite_is_told_as_it_came_out() -> None:
     assert f"counted as compiling it makes {first['ratio_with_header']:.2f}" in text
 
 
-def test_how_long_judging_takes_is_told_as_it_came_out() -> None:
+def test_figures_of_the_time_of_judging_are_current() -> None:
     figures = result("judge_speed")
     new, every = figures["one_new_night"], figures["all"]
     text = words("benchmarks/README.md")
@@ -95,7 +95,7 @@ def test_how_long_judging_takes_is_told_as_it_came_out() -> None:
     assert look["followed_ms"] < 0.5
 
 
-def test_how_traces_are_read_is_told_as_it_came_out() -> None:
+def test_figures_of_reading_traces_are_current() -> None:
     figures = result("trace_reading")
     small, recorded, large = figures["traces"]
     alone = figures["python_alone"]["peak_bytes"]
@@ -125,7 +125,7 @@ def test_how_traces_are_read_is_told_as_it_came_out() -> None:
     assert large["num_bytes"] >= 500_000_000
 
 
-def test_how_traces_agree_with_the_peer_is_told_as_it_came_out() -> None:
+def test_figures_of_traces_against_the_peer_are_current() -> None:
     first, second = result("trace_peer")["traces"]
     text = words("benchmarks/README.md")
     for figures in (first, second):
@@ -139,7 +139,7 @@ def test_how_traces_agree_with_the_peer_is_told_as_it_came_out() -> None:
     assert f"Holistic Trace Analysis {first['peer_version']} is tested with" in text
 
 
-def test_what_recording_kernels_costs_is_told_as_it_came_out() -> None:
+def test_figures_of_the_cost_of_recording_kernels_are_current() -> None:
     figures, text = result("kernel_cost"), words("benchmarks/README.md")
     ratios = figures["with_over_without"]
 
@@ -166,7 +166,7 @@ def test_what_recording_kernels_costs_is_told_as_it_came_out() -> None:
     assert night["bytes"] < 200e6
 
 
-def test_what_can_be_had_together_is_told_as_it_came_out() -> None:
+def test_figures_of_detection_trade_offs_are_current() -> None:
     document = result("limits")
     text = words("docs/judging.md")
     rows = {f"observer, {limit}": figures for limit, figures in document["observer"].items()}
@@ -184,7 +184,7 @@ def test_what_can_be_had_together_is_told_as_it_came_out() -> None:
     assert f"{document['num_histories']} made-up histories of each" in text
 
 
-def test_what_became_of_notifications_is_told_as_it_came_out() -> None:
+def test_figures_of_notifications_are_current() -> None:
     trial, outcome = result("notifications")["trial"], result("notifications")["outcome"]
     text = words("benchmarks/README.md")
     assert [value for name, value in outcome.items() if name in MUST_BE_ZERO] == [0] * 4
@@ -200,7 +200,7 @@ def test_what_became_of_notifications_is_told_as_it_came_out() -> None:
     assert f"and of {outcome['num_repeated_after_success']} whose sender died" in text
 
 
-def test_what_became_of_notifications_with_postgres_is_told_as_it_came_out() -> None:
+def test_figures_of_notifications_with_postgres_are_current() -> None:
     document = result("notifications-postgres")
     trial, outcome = document["trial"], document["outcome"]
     answers = outcome["answers"]
@@ -215,7 +215,7 @@ def test_what_became_of_notifications_with_postgres_is_told_as_it_came_out() -> 
     ) in words("benchmarks/README.md")
 
 
-def test_what_became_of_each_kind_of_receiver_is_told_as_it_came_out() -> None:
+def test_figures_of_each_kind_of_receiver_are_current() -> None:
     figures, text = result("receivers"), words("benchmarks/README.md")
     for outcome in figures["outcomes"].values():
         zeros = (*MUST_BE_ZERO[:3], "num_other_keys", "num_repeats_beyond")
@@ -224,7 +224,7 @@ def test_what_became_of_each_kind_of_receiver_is_told_as_it_came_out() -> None:
     assert f"killed {figures['trial']['num_kills']} times" in text
 
 
-def test_how_long_the_dashboard_takes_is_told_as_it_came_out() -> None:
+def test_figures_of_the_dashboard_are_current() -> None:
     figures, text = result("dashboard"), words("benchmarks/README.md")
     questions = figures["questions"]["questions"][:3]
     for row in questions:
@@ -234,7 +234,7 @@ def test_how_long_the_dashboard_takes_is_told_as_it_came_out() -> None:
     assert figures["questions"]["num_rows"]["measurements"] > 21_000_000
 
 
-def test_how_soon_other_databases_answer_is_told_as_it_came_out() -> None:
+def test_figures_of_other_databases_are_current() -> None:
     peers, text = result("dashboard")["peers"], words("benchmarks/README.md")
     assert f"{peers['num_rows']['measurements']:,} measurements" in text
     took = {name: [row["p50_ms"] for row in rows] for name, rows in peers["peers"].items()}
@@ -244,7 +244,7 @@ def test_how_soon_other_databases_answer_is_told_as_it_came_out() -> None:
     assert all(mine < min(theirs) for mine, *theirs in zip(ours, *others, strict=True))
 
 
-def test_how_often_open_pages_are_answered_is_told_as_it_came_out() -> None:
+def test_figures_of_open_pages_are_current() -> None:
     sessions, text = result("dashboard")["sessions"], words("benchmarks/README.md")
     assert (
         f"{sessions['reruns_per_s']:.0f} a second,"
@@ -256,7 +256,7 @@ def test_how_often_open_pages_are_answered_is_told_as_it_came_out() -> None:
     assert sessions["resident_bytes"] < 500e6
 
 
-def test_how_long_pages_take_in_a_browser_is_told_as_it_came_out() -> None:
+def test_figures_of_pages_in_a_browser_are_current() -> None:
     pages, text = result("dashboard")["pages"], words("benchmarks/README.md")
     took = pages["pages"]
     assert f"an empty one of Streamlit, which took {pages['empty_p50_ms']:.0f} ms" in text
@@ -266,7 +266,7 @@ def test_how_long_pages_take_in_a_browser_is_told_as_it_came_out() -> None:
     assert pages["filter_p50_ms"] <= 300
 
 
-def test_what_became_of_thirty_nights_is_told_as_it_came_out() -> None:
+def test_figures_of_thirty_nights_are_current() -> None:
     figures = result("nights")
     fates = figures["fates"]
     thrown_in = {fault for fate in fates for fault in fate["thrown_in"].split(", ") if fault}
@@ -280,7 +280,7 @@ def test_what_became_of_thirty_nights_is_told_as_it_came_out() -> None:
     assert f"all {figures['num_notifications_taken']} notifications came, once each" in text
 
 
-def test_what_grows_while_cases_are_measured_in_a_row_is_told_as_it_came_out() -> None:
+def test_figures_of_memory_growth_are_current() -> None:
     figures, text = result("soak"), words("benchmarks/README.md")
     assert figures["outcomes"] == {"ok": figures["num_cases"]}
     assert figures["num_cases"] - figures["num_warm_up"] >= 2000

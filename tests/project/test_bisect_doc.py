@@ -28,5 +28,5 @@ EXAMPLE = 33
         *(f"`{ending}`" for ending in BisectEnding),
     ],
 )
-def test_the_document_says_what_the_code_does(sentence: str) -> None:
+def test_numbers_of_the_document_are_those_of_the_code(sentence: str) -> None:
     assert sentence in TEXT

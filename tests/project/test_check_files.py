@@ -32,7 +32,7 @@ def check(path: Path) -> tuple[int, str]:
         (b"x" * 80 + b"\n" + b"y\n" * 1_000_000, "2000081 bytes; 2000000 are allowed"),
     ],
 )
-def test_flaw_is_named(tmp_path: Path, content: bytes, complaint: str) -> None:
+def test_a_flaw_is_reported(tmp_path: Path, content: bytes, complaint: str) -> None:
     path = tmp_path / "file.py"
     path.write_bytes(content)
     status, text = check(path)

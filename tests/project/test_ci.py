@@ -135,7 +135,7 @@ def test_without_root_sudo_installs(machine: Machine) -> None:
     assert calls[0] == "sudo --preserve-env=DEBIAN_FRONTEND apt-get update -q"
 
 
-def test_without_root_and_sudo_the_packages_are_named(machine: Machine) -> None:
+def test_without_root_and_sudo_the_packages_are_reported_by_name(machine: Machine) -> None:
     machine.remove("chromium")
     machine.add("id", "#!/bin/sh\necho 1000\n")
     status, calls, complaint = machine.run()

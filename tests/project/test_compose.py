@@ -136,7 +136,7 @@ def test_ports_are_bound_to_the_loopback_address() -> None:
     assert all(port.startswith(local) for port in ports)
 
 
-def test_health_of_the_dashboard_is_asked_at_healthz() -> None:
+def test_health_of_the_dashboard_is_queried_at_healthz() -> None:
     command = " ".join(SERVICES["dashboard"]["healthcheck"]["test"])
     assert "http://127.0.0.1:8501/healthz" in command
 
@@ -147,7 +147,7 @@ def test_database_is_healthy_when_it_answers_and_keeps_its_data() -> None:
     assert postgres["volumes"] == ["postgres-data:/var/lib/postgresql/data"]
 
 
-def test_secrets_are_files_that_are_empty_unless_somebody_names_others() -> None:
+def test_secrets_are_files_that_are_empty_by_default() -> None:
     for name, secret in COMPOSE["secrets"].items():
         assert secret == {"file": f"${{HUD_{name.upper()}_FILE:-./docker/no-secret}}"}
     assert (ROOT / "docker" / "no-secret").read_bytes() == b""
@@ -206,7 +206,7 @@ def test_an_image_starts_a_command_that_there_is(service: str) -> None:
     assert name in hud.commands
 
 
-def test_only_what_compose_knows_is_said() -> None:
+def test_every_key_is_in_the_compose_specification() -> None:
     """The keys that we use, as the Compose Specification has them."""
     names = {
         "build", "cap_drop", "depends_on", "deploy", "environment", "healthcheck", "hostname",

@@ -174,12 +174,12 @@ def test_cells_may_hold_bars() -> None:
     assert "a\\|b" in GENERATE.table(("x",), [("a|b",)])
 
 
-def test_doctor_costs_what_its_document_says() -> None:
+def test_the_costs_of_doctor_are_those_of_its_document() -> None:
     text = text_of("docs/doctor.md")
     assert not [name for name, cost in COSTS.items() if f"| `{name}` | {cost} |" not in text]
 
 
-def test_a_time_budget_weighs_as_its_document_says() -> None:
+def test_a_time_budget_weighs_as_its_document_reports() -> None:
     words = " ".join(text_of("docs/configuration.md").split())
     assert f"times {budget.SUSPECT_WEIGHT:g} (`SUSPECT_WEIGHT`)" in words
     assert f"times {budget.TRACKED_WEIGHT:g} (`TRACKED_WEIGHT`)" in words

@@ -91,7 +91,7 @@ def test_run_installs_torch_the_rest_and_the_project_then_starts(workshop: Works
     assert all("install --no-compile" in line for line in installs)
 
 
-def test_packages_beside_torch_come_from_the_extras_of_running(workshop: Workshop) -> None:
+def test_packages_other_than_torch_come_from_the_extras(workshop: Workshop) -> None:
     workshop.make("run")
     packages = next(line for line in workshop.logged() if "<<<" in line).partition("<<<")[2].split()
     names = {package.partition(">")[0].partition("[")[0] for package in packages}

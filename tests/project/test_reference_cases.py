@@ -81,6 +81,6 @@ def test_each_reference_case_shows_one_side_of_the_machine() -> None:
 
 
 @rows
-def test_the_zoo_readme_says_what_it_is_for(spec: ModelSpec) -> None:
+def test_the_zoo_readme_states_its_purpose(spec: ModelSpec) -> None:
     text = (ZOO / "README.md").read_text(encoding="utf-8")
     assert f"| `{spec.name}` | {KINDS[spec.name]} | {spec.summary} |" in text

@@ -140,7 +140,7 @@ def test_package_files_are_empty(name: str) -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_packages_say_that_they_are_typed(package: str) -> None:
+def test_packages_report_that_they_are_typed(package: str) -> None:
     assert text_of(f"{package}/py.typed") == ""
 
 

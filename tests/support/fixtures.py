@@ -17,14 +17,15 @@ from compile_hud.db.store import Store
 from compile_hud.runner.execution.local_executor import LocalExecutor
 from tests.support.fakes import FakeClock
 from tests.support.servers.postgres import PostgresServer, find_binaries, running_server
+from tests.support.words import replacing
 
 _NUMBERS = itertools.count()
 
 
 @pytest.fixture
-def words(snapshot: SnapshotAssertion) -> SnapshotAssertion:
+def words(snapshot: SnapshotAssertion, tmp_path: Path) -> SnapshotAssertion:
     """Return the snapshot of a surface's words; `make words` writes it."""
-    return snapshot
+    return snapshot.with_defaults(matcher=replacing(tmp_path))
 
 
 @pytest.fixture(scope="session")

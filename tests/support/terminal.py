@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner, Result
 
+from compile_hud.db.errors import CodedError
 from compile_hud.db.store import Store
 from compile_hud.runner.cli.main import main
 from compile_hud.runner.toolchains.registry import Probe
@@ -66,7 +67,7 @@ class Terminal:
         self.on_executor(executor, python)
         return executor
 
-    def hud(self, *arguments: str) -> Result:
+    def hud(self, *arguments: str, env: Mapping[str, str] | None = None) -> Result:
         dependencies = Dependencies(
             make_executor=self.make_executor,
             now=self.clock,
@@ -74,7 +75,13 @@ class Terminal:
             has_gpu=lambda: self.has_gpu,
             probe=lambda python: self.probe(python),
         )
-        return CliRunner().invoke(main, list(arguments), obj=dependencies, prog_name="hud")
+        return CliRunner(env=env).invoke(main, list(arguments), obj=dependencies, prog_name="hud")
+
+    def error(self, *arguments: str) -> CodedError:
+        """Return the error that ends the command and that `hud` reports in one line."""
+        error = self.hud(*arguments, env={"HUD_DEBUG": "1"}).exception
+        assert isinstance(error, CodedError), error
+        return error
 
     def json(self, *arguments: str) -> Any:
         result = self.hud(*arguments)

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from compile_hud.app.components.result_matrix import variants_in_order
-from compile_hud.app.data import store as data
 from compile_hud.app.data.cache import cached_read, computed_once
 from compile_hud.app.data.latest_results import machine_move
 from compile_hud.app.data.page_records import Loaded
 from compile_hud.app.data.runs import load_newest_runs
-from compile_hud.app.data.store import StoreVersion
+from compile_hud.app.data.store import StoreVersion, open_store
 from compile_hud.app.ui.urls import OVERVIEW_METRICS, CompareState
 from compile_hud.app.views.compare.records import ComparedRow, ComparePage, Level, LevelPair, Mean
 from compile_hud.app.views.compare.tables import worst_first
@@ -126,7 +125,7 @@ def _compared(
     stamps: tuple[str, str],  # noqa: ARG001
     variants: tuple[str, str],
 ) -> ComparePage:
-    store = data.open_store(url)
+    store = open_store(url)
     before, after = (load_document(store, run_id) for run_id in run_ids)
     results = (*before.results, *after.results)
     page = ComparePage(

@@ -6,10 +6,9 @@ import dataclasses
 import os
 from pathlib import Path
 
-from compile_hud.app.data import store as data
 from compile_hud.app.data.cache import cached_read
 from compile_hud.app.data.page_records import KernelsPage, Loaded
-from compile_hud.app.data.store import StoreVersion
+from compile_hud.app.data.store import StoreVersion, store_url
 from compile_hud.app.ui.code import Script
 from compile_hud.db.errors import NotFoundError, RecordError
 from compile_hud.db.queries.kernels import (
@@ -90,7 +89,7 @@ def kernel_script(page: KernelsPage, kernel: Kernel, source: KernelSource) -> Sc
 
 def _traces_folder() -> Path | None:
     named = os.environ.get(TRACES_VARIABLE)
-    return traces_folder(data.store_url(), named=Path(named) if named else None)
+    return traces_folder(store_url(), named=Path(named) if named else None)
 
 
 @cached_read

@@ -320,7 +320,9 @@ def replay_log(workspace: Workspace, *, path: Path, as_json: bool) -> None:
     """Re-apply triage decisions from an exported log to a rebuilt store."""
     content = read_json(path)
     if not isinstance(content, list):
-        raise RecordError(f"{path} is no list of changes. `hud alerts log --json` writes one")
+        raise RecordError(
+            f"{path} is no list of changes. `hud alerts log --json` writes one", path=path
+        )
     changes = [
         _change(item, location=f"{path}, change {number}") for number, item in enumerate(content, 1)
     ]
@@ -341,7 +343,7 @@ def _change(document: Any, *, location: str) -> AlertChange:
         change = AlertChange.from_json(document)
         check_replayable(change)
     except RecordError as error:
-        raise RecordError(f"{location}: {error}") from error
+        raise RecordError(f"{location}: {error}", location=location, reason=str(error)) from error
     return change
 
 
@@ -390,7 +392,8 @@ def _set_series(
         if not any(fits(pattern, series_key=key) for key in keys):
             raise NotFoundError(
                 f"no series fits {pattern!r}. Give the key of one, as `hud alerts show` has it, or"
-                " a glob of case#metric, for example 'bert/*#latency_s'"
+                " a glob of case#metric, for example 'bert/*#latency_s'",
+                pattern=pattern,
             )
     num_changed = sum(
         len(store.revise_settings(pattern, setting.apply_to, by=options.by, why=options.why))

@@ -73,7 +73,7 @@ def resend_dead(workspace: Workspace, *, ids: tuple[str, ...], as_json: bool) ->
     ids_to_send = {item.id for item in dead if not ids or item.id.startswith(ids)}
     for id in ids:
         if not any(item.id.startswith(id) for item in dead):
-            raise NotFoundError(f"no dead letter {id!r}. `hud alerts outbox` shows them")
+            raise NotFoundError(f"no dead letter {id!r}. `hud alerts outbox` shows them", id=id)
     num_resent = resend(store, ids_to_send, at=workspace.dependencies.now())
     notify = new_progress(workspace)
     report = send_waiting(workspace, notify=notify, limit_s=math.inf)

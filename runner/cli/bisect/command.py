@@ -204,7 +204,7 @@ def _find(name: str, *, workspace: Workspace) -> Bisection:
     try:
         known = read_bisections(_folder(workspace))
     except (OSError, RecordError) as error:
-        raise BisectError(f"cannot resume: {error}") from error
+        raise BisectError(f"cannot resume: {error}", reason=str(error)) from error
     if name == LATEST:
         unfinished = [item for item in known if item.ending is None]
     else:

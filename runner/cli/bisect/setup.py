@@ -138,7 +138,8 @@ def _one_case(plan: Sequence[PlannedCase]) -> PlannedCase:
     raise BisectError(
         f"a bisection is about one case, and {len(plan)} are selected ({shown}"
         f"{', ...' if len(plan) > _NUM_SHOWN else ''}); narrow it with --model, --mode, --phase,"
-        " --dtype"
+        " --dtype",
+        num_cases=len(plan),
     )
 
 
@@ -166,7 +167,8 @@ def _find_revisions(
         names = expand(options.torch, available=lambda: list_versions(source))
     if len(names) < 2 or len(set(names)) < len(names):
         raise BisectError(
-            f"a bisection needs two different revisions or more, got {', '.join(names)}"
+            f"a bisection needs two different revisions or more, got {', '.join(names)}",
+            names=tuple(names),
         )
     return origin, tuple(BisectRevision(name=name) for name in names)
 
@@ -179,7 +181,10 @@ def _check_model(planned: PlannedCase, *, root: Path) -> None:
     if root == _OUR_ROOT or is_zoo or is_elsewhere:
         raise BisectError(
             f"the code of {planned.case.model} ({file}) is not that of {root}: name the repository"
-            " that holds the file of a model of hud.toml"
+            " that holds the file of a model of hud.toml",
+            model=planned.case.model,
+            file=file,
+            root=root,
         )
 
 

@@ -88,7 +88,9 @@ def publish(text: str, *, options: ReportOptions, workspace: Workspace) -> None:
             options.markdown_path.write_text(text, encoding="utf-8")
         except OSError as error:
             raise DocumentNotWritten(
-                f"cannot write {options.markdown_path}: {error.strerror}"
+                f"cannot write {options.markdown_path}: {error.strerror}",
+                path=options.markdown_path,
+                reason=error.strerror,
             ) from error
     if options.comment_name is not None:
         try:

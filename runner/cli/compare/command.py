@@ -447,7 +447,9 @@ def find_document(name: str, *, store: Store) -> RunDocument:
         try:
             return read_document(path)
         except (OSError, RecordError) as error:
-            raise NoSuchDocument(f"cannot read {path}: {error}") from error
+            raise NoSuchDocument(
+                f"cannot read {path}: {error}", path=path, reason=str(error)
+            ) from error
     if name == PREVIOUS:
         return load_document(store, _previous_run(store).id)
     try:
@@ -462,7 +464,9 @@ def find_document(name: str, *, store: Store) -> RunDocument:
             raise
         raise NoSuchDocument(
             f"{name!r} is no result file, no run and no revision in the store {store.name}."
-            " `hud runs` lists what there is"
+            " `hud runs` lists what there is",
+            name=name,
+            store=store.name,
         ) from error
 
 

@@ -27,11 +27,14 @@ def keep_comment(text: str, *, name: str, env: Mapping[str, str]) -> None:
     if missing:
         raise CommentFailed(
             f"no comment: {', '.join(missing)} is not set; a job on a pull request sets them"
-            " as docs/ci.md shows"
+            " as docs/ci.md shows",
+            missing=tuple(missing),
         )
     number = env[NUMBER_VARIABLE]
     if not number.isdecimal():
-        raise CommentFailed(f"no comment: {NUMBER_VARIABLE} is {number!r}, and no number")
+        raise CommentFailed(
+            f"no comment: {NUMBER_VARIABLE} is {number!r}, and no number", number=number
+        )
     api = GitHubApi(
         url=env.get("GITHUB_API_URL") or GITHUB_URL,
         repository=env["GITHUB_REPOSITORY"],
@@ -50,7 +53,8 @@ def keep_comment(text: str, *, name: str, env: Mapping[str, str]) -> None:
     except GitHubFailed as error:
         raise CommentFailed(
             f"no comment: {error}. The token needs the permission `pull-requests: write`, which"
-            " jobs of forks do not get"
+            " jobs of forks do not get",
+            reason=str(error),
         ) from error
 
 

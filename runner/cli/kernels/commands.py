@@ -128,7 +128,11 @@ def find_source(result: CaseResult, name: str) -> KernelSource:
     kernels = kernels or [item for item in result.kernels if fnmatchcase(item.name, pattern)]
     if not kernels:
         has = _names(result.kernels)
-        raise NotFoundError(f"{result.case.key} runs no kernel {name!r}. It runs {has}")
+        raise NotFoundError(
+            f"{result.case.key} runs no kernel {name!r}. It runs {has}",
+            case=result.case.key,
+            name=name,
+        )
     generated = {item.source_hash: item for item in kernels if item.source_hash}
     if not generated:
         libraries = ", ".join(sorted({item.library for item in kernels}))
@@ -138,7 +142,8 @@ def find_source(result: CaseResult, name: str) -> KernelSource:
         )
     if len(generated) > 1:
         raise NotFoundError(
-            f"more than one code fits {name!r}: {_names([*generated.values()])}. Name one whole"
+            f"more than one code fits {name!r}: {_names([*generated.values()])}. Name one whole",
+            name=name,
         )
     sources = {source.hash: source for source in result.sources}
     (source_hash,) = generated

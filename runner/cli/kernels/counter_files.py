@@ -64,7 +64,9 @@ def _matched(
     if not names:
         raise ImportFailed(
             f"{path}: none of its kernels ({names_text(list(kernels))}) is one of"
-            f" {result.case.key} ({names_text(known)}). Give the file of this case"
+            f" {result.case.key} ({names_text(known)}). Give the file of this case",
+            path=path,
+            case=result.case.key,
         )
     return names
 

@@ -91,7 +91,7 @@ def find_row(diff: KernelDiff, name: str) -> KernelChange:
                 return row
     labels = ", ".join(dict.fromkeys(row.label for row in diff.rows if not row.part))
     known = shortened(one_line(labels), limit=_MAX_LABELS)
-    raise NotFoundError(f"no kernel {name!r} on either side. There are {known}")
+    raise NotFoundError(f"no kernel {name!r} on either side. There are {known}", name=name)
 
 
 def source_diff(

@@ -78,7 +78,8 @@ def _side_name(name: str) -> _SideName:
     if run.endswith(_ENDINGS):
         raise NotFoundError(
             f"there is no file {run}. Name a trace of torch.profiler or a result file of"
-            " `hud run --json` by its path, and a run of the store by its id or revision"
+            " `hud run --json` by its path, and a run of the store by its id or revision",
+            run=run,
         )
     return _SideName(name=run, case=case or None, is_trace=False)
 
@@ -114,7 +115,10 @@ def _from_run(name: str, *, case: str | None, store: Store) -> NamedSide:
         keys = [result.case.key for result in results]
         if len(keys) != 1:
             raise NotFoundError(
-                f"{name} has {len(keys)} cases: {', '.join(keys)}. Name one: {name}:CASE, or --case"
+                f"{name} has {len(keys)} cases: {', '.join(keys)}. Name one: {name}:CASE, or"
+                " --case",
+                name=name,
+                keys=tuple(keys),
             )
         case = keys[0]
     run, result = find_kernels(name, case, store=store)
@@ -122,7 +126,10 @@ def _from_run(name: str, *, case: str | None, store: Store) -> NamedSide:
         side = side_of(result)
     except RecordError as error:
         raise NotFoundError(
-            f"the profile of {result.case.key} in {name} is damaged: {error}"
+            f"the profile of {result.case.key} in {name} is damaged: {error}",
+            case=result.case.key,
+            name=name,
+            reason=str(error),
         ) from error
     return NamedSide(
         side=side,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+
 import click
 
 from compile_hud.runner.cli.lazy_group import LazyCommand, LazyGroup
@@ -41,6 +43,10 @@ class _ShowByDefault(LazyGroup):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the name of the command, `show` where none is given."""
         if args and args[0] not in (*self.commands, *ctx.help_option_names):
+            # RUN alone is no call of `show`, so a name like that of a command is one mistyped.
+            near = difflib.get_close_matches(args[0], self.commands, n=1)
+            if near and len(args) == 1:
+                ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
             args = [_SHOW, *args]
         return super().parse_args(ctx, args)
 

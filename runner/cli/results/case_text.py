@@ -42,9 +42,11 @@ def find_case(document: RunDocument, name: str) -> CaseResult:
         near = near_names(name, {part for key in keys for part in key.split("/")})
         hint = f" Did you mean {near}?" if near else ""
         raise NotFoundError(
-            f"run {document.run.id} has no result of {name!r}.{hint} It has {named}"
+            f"run {document.run.id} has no result of {name!r}.{hint} It has {named}",
+            run=document.run.id,
+            name=name,
         )
-    raise NotFoundError(f"more than one result fits {name!r}: {named}. Name one whole")
+    raise NotFoundError(f"more than one result fits {name!r}: {named}. Name one whole", name=name)
 
 
 def case_glob(name: str) -> str:

@@ -16,6 +16,7 @@ from compile_hud.db.queries.results import load_document
 from compile_hud.db.queries.runs import load_run_ids
 from compile_hud.db.records.results import CaseResult, RunDocument
 from compile_hud.db.store import Store
+from compile_hud.models_zoo.catalog.spec import near_names
 from compile_hud.runner.cli.compare.command import find_document
 from compile_hud.runner.cli.output import with_workspace
 from compile_hud.runner.cli.results.case_text import case_glob
@@ -53,7 +54,9 @@ class Format(click.ParamType[str]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return `value` if it names a format."""
         if value not in FORMATS:
-            self.fail(f"no format {value!r}; there is {', '.join(FORMATS)}", param, ctx)
+            near = near_names(str(value), FORMATS)
+            hint = f" Did you mean {near}?" if near else ""
+            self.fail(f"no format {value!r}.{hint} There is {', '.join(FORMATS)}", param, ctx)
         return str(value)
 
 
@@ -105,7 +108,8 @@ def export(
     if first is None:
         raise NoSuchDocument(
             "nothing to export: no result fits --case and --metric, or the store"
-            f" {workspace.store().name} is empty; `hud show RUN` lists the cases of a run"
+            f" {workspace.store().name} is empty; `hud show RUN` lists the cases of a run",
+            name=workspace.store().name,
         )
     pieces = FORMATS[format_name](itertools.chain([first], chosen))
     if path is None:
@@ -121,7 +125,9 @@ def _write(path: Path, pieces: Iterable[bytes]) -> None:
         with whole_file(path) as stream:
             stream.writelines(pieces)
     except OSError as error:
-        raise DocumentNotWritten(f"cannot write {path}: {error.strerror}") from error
+        raise DocumentNotWritten(
+            f"cannot write {path}: {error.strerror}", path=path, reason=error.strerror
+        ) from error
 
 
 def _documents(names: Sequence[str], store: Store) -> Iterator[RunDocument]:

@@ -328,7 +328,9 @@ def _check_folder(path: str) -> None:
     """Raise DocumentNotWritten now rather than after hours of measuring."""
     folder = Path(path).parent
     if path != "-" and not folder.is_dir():
-        raise DocumentNotWritten(f"cannot write {path}: there is no folder {folder}")
+        raise DocumentNotWritten(
+            f"cannot write {path}: there is no folder {folder}", path=path, folder=folder
+        )
 
 
 def _write_documents(documents: Sequence[RunDocument], path: str) -> None:
@@ -340,7 +342,9 @@ def _write_documents(documents: Sequence[RunDocument], path: str) -> None:
     try:
         write_json(Path(path), content)
     except OSError as error:
-        raise DocumentNotWritten(f"cannot write {path}: {error.strerror}") from error
+        raise DocumentNotWritten(
+            f"cannot write {path}: {error.strerror}", path=path, reason=error.strerror
+        ) from error
 
 
 def _say_interrupted(

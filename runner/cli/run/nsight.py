@@ -65,7 +65,9 @@ def watch_case(request: RunRequest, *, tool: Tool, workspace: Workspace) -> None
     if result is None:
         raise NotFoundError(
             f"no kernels of {planned.case.key} are stored that counters could go to: `{measure}`"
-            " records them; then do this again"
+            " records them; then do this again",
+            case=planned.case.key,
+            measure=measure,
         )
     progress = new_progress(workspace)
     with device_lock(planned.case.device, lock_dir=workspace.lock_dir(), notify=progress):

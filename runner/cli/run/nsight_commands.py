@@ -139,5 +139,7 @@ def run_commands(commands: Sequence[Command]) -> None:
         if ended.returncode:
             raise ProfilerFailed(
                 f"`{' '.join(command.words[:2])}` ended with {ended.returncode}; what it said"
-                f" stands above. The whole command is `{command.text}`"
+                f" stands above. The whole command is `{command.text}`",
+                returncode=ended.returncode,
+                command=command.text,
             )

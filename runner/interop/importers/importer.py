@@ -147,7 +147,9 @@ def import_file(
         raise ImportFailed(
             f"{path} has nothing to import: there is no row of the format {name} in it"
             f"{f' (skipped {skipped})' if skipped else ''}. Is the file whole? --format names"
-            " another format"
+            " another format",
+            path=path,
+            name=name,
         )
     done = Imported()
     num_runs = 0
@@ -174,7 +176,9 @@ def _check_not_ahead(path: Path, starts: Sequence[datetime], *, now: datetime) -
         for started_at in starts:
             check_not_ahead("its newest run", started_at=started_at, now=now)
     except RecordError as error:
-        raise ImportFailed(f"{path}: {error}. Nothing of this file was imported") from error
+        raise ImportFailed(
+            f"{path}: {error}. Nothing of this file was imported", path=path, reason=str(error)
+        ) from error
 
 
 def _put(store: Store, documents: Sequence[RunDocument], *, at: datetime) -> Imported:
@@ -216,7 +220,7 @@ def _modified_at(path: Path) -> datetime:
     try:
         return datetime.fromtimestamp(path.stat().st_mtime, timezone.utc)
     except OSError as error:
-        raise ImportFailed(f"cannot read {path}: {error.strerror or error}") from error
+        raise ImportFailed(f"cannot read {path}: {error.strerror or error}", path=path) from error
 
 
 def _batches(documents: Iterable[RunDocument]) -> Iterator[Sequence[RunDocument]]:

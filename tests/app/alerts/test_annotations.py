@@ -6,17 +6,18 @@ from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.app.components.trend.rows import mark_rows, scale_of
 from compile_hud.app.data import annotations as annotation_data
-from compile_hud.app.data import store as data
+from compile_hud.app.data.store import open_store, store_url
 from compile_hud.app.data.triage import DecisionNote
 from compile_hud.app.views.series.markdown import series_csv
 from compile_hud.db.alerts.annotations import load_annotations, new_annotation, put_annotations
 from compile_hud.db.store import Store
 from tests.app.conftest import OpenPage, SignIn
 from tests.support.builders import START, make_case
-from tests.support.pages.page_elements import html_of, text_of, texts_of_rows
+from tests.support.pages.page_elements import html_of, text_of, texts_of, texts_of_rows
 from tests.support.records.page_results import point, series_page
 from tests.support.stores import dashboard_stores
 
@@ -67,9 +68,11 @@ def test_what_a_triager_writes_is_in_the_list_and_removed_on_record(
 
 
 @pytest.mark.usefixtures("anybody_triages")
-def test_two_clicks_say_it_once_and_what_is_wrong_is_said(open_page: OpenPage, seeded: Any) -> None:
+def test_two_clicks_annotate_once_and_an_empty_text_is_refused(
+    open_page: OpenPage, seeded: Any, words: SnapshotAssertion
+) -> None:
     page = open_page("series", case=CASE)
-    assert "Not saved: an annotation needs a text." in text_of(write(page, " "))
+    assert texts_of(write(page, " "), "notice")[-1] == words
     write(page, "new driver", concerns="this series")
     page = write(page, "new driver", concerns="this series")
     assert "Annotated 2026-01-05." in text_of(page)
@@ -79,15 +82,15 @@ def test_two_clicks_say_it_once_and_what_is_wrong_is_said(open_page: OpenPage, s
 
 
 @pytest.mark.usefixtures("seeded")
-def test_who_may_only_look_is_refused_on_the_server(
-    open_page: OpenPage, sign_in: SignIn, seeded: Any
+def test_a_viewer_is_refused_on_the_server(
+    open_page: OpenPage, sign_in: SignIn, seeded: Any, words: SnapshotAssertion
 ) -> None:
     sign_in("eve")
     page = open_page("series", case=CASE)
     assert "annotation-save" not in [item.key for item in page.button]
     when, pattern = START, "*"
     refused = annotation_data.write("x", at=when, pattern=pattern, note=DecisionNote(author="ada"))
-    assert refused.startswith("Not saved: eve@example.org is a viewer; annotating takes a triager")
+    assert refused == words
     sign_in("tom")
     assert (
         annotation_data.write("x", at=when, pattern=pattern, note=DecisionNote(author="ada")) == ""
@@ -99,17 +102,17 @@ def test_who_may_only_look_is_refused_on_the_server(
     sign_in("tom")
     assert annotation_data.remove(annotation, note=DecisionNote()) == ""
     again = annotation_data.write("x", at=when, pattern=pattern, note=DecisionNote())
-    assert again == "Not saved: an equal annotation was removed; use other words."
+    assert again == words
 
 
 @pytest.mark.usefixtures("anybody_triages", "store_path")
-def test_nobody_is_no_name() -> None:
+def test_a_blank_name_is_refused(words: SnapshotAssertion) -> None:
     refused = annotation_data.write("x", at=START, pattern="*", note=DecisionNote(author=" "))
-    assert refused.startswith("Not saved: enter your name")
-    assert load_annotations(data.open_store(data.store_url())) == ()
+    assert refused == words
+    assert load_annotations(open_store(store_url())) == ()
 
 
-def test_a_trend_marks_what_was_said_of_its_time_in_words() -> None:
+def test_a_trend_marks_annotations_with_their_text() -> None:
     notes = [
         new_annotation(text, at=START + timedelta(days=days), pattern="*", by="ada", made_at=START)
         for text, days in (("new\ndriver", 1), ("today", 2), ("long ago", -400))

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.app.ui import code as kernelcode
 from compile_hud.app.ui.share import HERE, Share
@@ -27,7 +28,14 @@ from tests.support.builders import (
     make_run,
     make_run_ref,
 )
-from tests.support.pages.page_elements import html_of, links_of, markdown_of, text_of, texts_of_rows
+from tests.support.pages.page_elements import (
+    html_of,
+    links_of,
+    markdown_of,
+    text_of,
+    texts_of,
+    texts_of_rows,
+)
 from tests.support.stores import dashboard_stores
 from tests.support.stores.stored_results import save_alerts
 
@@ -112,7 +120,9 @@ def save_two_nights(store: Store, **values: Any) -> None:
 NIGHTS = {"baseline_run": "run-0", "baseline_case": CASE.key, "candidate_run": "run-1"}
 
 
-def test_the_parts_of_the_headline_add_up(open_page: OpenPage, store: Store) -> None:
+def test_the_parts_of_the_headline_add_up(
+    open_page: OpenPage, store: Store, words: SnapshotAssertion
+) -> None:
     save_two_nights(store)
     page = open_page("kernel-diff", **NIGHTS)
     assert not page.exception
@@ -121,17 +131,17 @@ def test_the_parts_of_the_headline_add_up(open_page: OpenPage, store: Store) -> 
     assert "candidate, latency 7.800 ms" in text
     assert "difference +800.0 us +11.4 %" in text
     # The fused kernel 800 us, and Python 800 us: one of them was disturbed.
-    assert "explained +1,600.0 us 0 of 3 rows changed beyond noise" in text
+    assert texts_of(page, "tile") == words
     assert "unexplained -800.0 us" in text
 
 
 def test_rows_that_changed_are_counted_among_those_of_the_table(
-    open_page: OpenPage, store: Store
+    open_page: OpenPage, store: Store, words: SnapshotAssertion
 ) -> None:
     save_two_nights(store, python_s=0.002)
     page = open_page("kernel-diff", **NIGHTS)
     text = text_of(page)
-    assert "explained +800.0 us 1 of 3 rows changed beyond noise" in text
+    assert texts_of(page, "tile") == words
     assert len(texts_of_rows(page, CHANGES)) == 3
     assert "unexplained +0.0 us" in text
     assert "what profiling costs" not in text
@@ -169,11 +179,11 @@ def test_a_class_filters_the_rows(open_page: OpenPage, store: Store) -> None:
     assert [row[3] for row in texts_of_rows(page, CHANGES)] == ["mkl_gemm"]
 
 
-def test_a_class_that_no_row_has_is_said(open_page: OpenPage, store: Store) -> None:
+def test_a_class_that_no_row_has_is_reported(
+    open_page: OpenPage, store: Store, words: SnapshotAssertion
+) -> None:
     save_two_nights(store)
-    assert "No row has the class split." in text_of(
-        open_page("kernel-diff", **NIGHTS, change="split")
-    )
+    assert texts_of(open_page("kernel-diff", **NIGHTS, change="split"), "notice")[-1] == words
 
 
 def test_an_opened_row_shows_code_of_both_sides_and_how_it_differs(
@@ -200,20 +210,24 @@ def _opened(open_page: OpenPage, label: str, **params: str) -> AppTest:
     return open_page("kernel-diff", **params, row=next(row[0] for row in rows if row[3] == label))
 
 
-def test_code_of_one_side_alone_is_said_to_be(open_page: OpenPage, store: Store) -> None:
+def test_code_of_one_side_alone_is_reported(
+    open_page: OpenPage, store: Store, words: SnapshotAssertion
+) -> None:
     save_two_nights(store)
     modes = {"baseline_run": "run-1", "baseline_case": EAGER.key, "candidate_case": CASE.key}
     page = _opened(open_page, "cpp_fused_add", candidate_run="run-1", **modes)
-    assert "The candidate alone has generated code." in text_of(page)
+    assert texts_of(page, "caption") == words
     page = _opened(open_page, "aten::gelu", candidate_run="run-1", **modes)
-    assert "No source: library kernels have none" in text_of(page)
+    assert texts_of(page, "notice") == words
 
 
-def test_code_that_is_the_same_is_there_once(open_page: OpenPage, store: Store) -> None:
+def test_code_that_is_the_same_is_there_once(
+    open_page: OpenPage, store: Store, words: SnapshotAssertion
+) -> None:
     before, after = night(0), night(1)
     save(store, (before, result_of(before, FUSED)), (after, result_of(after, FUSED)))
     page = _opened(open_page, "cpp_fused_add", **NIGHTS)
-    assert "The same on both sides." in text_of(page)
+    assert texts_of(page, "caption") == words
     assert [item.value for item in page.code].count(OLD_CODE.text.rstrip()) == 1
 
 
@@ -228,10 +242,12 @@ def test_an_opened_row_can_be_closed_and_the_sides_be_swapped(
     assert "row=1" in urls["Swap sides"]
 
 
-def test_a_row_that_is_not_there_is_said(open_page: OpenPage, store: Store) -> None:
+def test_a_row_that_is_not_there_is_reported(
+    open_page: OpenPage, store: Store, words: SnapshotAssertion
+) -> None:
     save_two_nights(store)
-    text = text_of(open_page("kernel-diff", **NIGHTS, row="99"))
-    assert "This diff has no row 99; it has 3." in text
+    page = open_page("kernel-diff", **NIGHTS, row="99")
+    assert texts_of(page, "notice")[-1] == words
 
 
 def test_two_modes_of_one_run_can_be_compared(open_page: OpenPage, store: Store) -> None:
@@ -248,98 +264,107 @@ def test_two_modes_of_one_run_can_be_compared(open_page: OpenPage, store: Store)
     assert classes["cpp_fused_add"] == "new"
 
 
-def test_the_same_result_twice_is_said_to_be(open_page: OpenPage, store: Store) -> None:
+def test_the_same_result_twice_is_reported(
+    open_page: OpenPage, store: Store, words: SnapshotAssertion
+) -> None:
     save_two_nights(store)
     page = open_page("kernel-diff", **{**NIGHTS, "candidate_run": "run-0"})
     assert not page.exception
-    assert "Both sides are the same result, so nothing can differ." in text_of(page)
+    assert texts_of(page, "notice")[-1] == words
 
 
 def test_environments_that_do_not_compare_are_shown_with_a_warning(
-    open_page: OpenPage, store: Store
+    open_page: OpenPage, store: Store, words: SnapshotAssertion
 ) -> None:
     before = night(0, environment={"device_name": "A"}, fingerprint="a" * 64)
     after = night(1, environment={"device_name": "B"}, fingerprint="b" * 64)
     save(store, (before, result_of(before, FUSED)), (after, result_of(after, FUSED)))
     page = open_page("kernel-diff", **NIGHTS)
-    assert "differ in what decides about times" in text_of(page)
+    assert texts_of(page, "notice")[-1] == words
     assert texts_of_rows(page, "environment") == [["device_name", "A", "B"]]
     assert texts_of_rows(page, CHANGES)
 
 
-def test_a_side_without_kernels_says_which_and_how_to_get_them(
-    open_page: OpenPage, store: Store
+def test_a_side_without_kernels_names_which_and_how_to_get_them(
+    open_page: OpenPage, store: Store, words: SnapshotAssertion
 ) -> None:
     before, after = night(0), night(1)
     save(store, (before, result_of(before)), (after, result_of(after, FUSED)))
-    text = text_of(open_page("kernel-diff", **NIGHTS))
+    page = open_page("kernel-diff", **NIGHTS)
+    text = text_of(page)
     assert "Nothing to compare" in text
-    assert f"Run run-0 has no kernels of {CASE.key}: it was measured without" in text
+    assert texts_of(page, "empty") == words
     assert "run-1 has no kernels" not in text
     assert "hud run --model bert --mode default" in text
 
 
 @pytest.mark.parametrize(
-    ("run", "why"),
+    "run",
     [
-        (night(0, toolchain="imported:hud"), "it was imported"),
-        (dataclasses.replace(night(0), plan=(EAGER,)), "it is not in its plan"),
-        (night(0), "it has no result yet"),
+        pytest.param(night(0, toolchain="imported:hud"), id="imported"),
+        pytest.param(dataclasses.replace(night(0), plan=(EAGER,)), id="unplanned"),
+        pytest.param(night(0), id="pending"),
     ],
 )
-def test_why_there_are_no_kernels_is_told(
-    run: Run, why: str, open_page: OpenPage, store: Store
+def test_why_there_are_no_kernels_is_reported(
+    run: Run, open_page: OpenPage, store: Store, words: SnapshotAssertion
 ) -> None:
     after = night(1)
     save(store, (run, result_of(run, case=EAGER)), (after, result_of(after, FUSED)))
-    assert why in text_of(open_page("kernel-diff", **NIGHTS))
+    assert texts_of(open_page("kernel-diff", **NIGHTS), "empty") == words
 
 
-def test_a_case_that_failed_says_how_it_ended(open_page: OpenPage, store: Store) -> None:
+def test_a_case_that_failed_reports_how_it_ended(open_page: OpenPage, store: Store) -> None:
     before, after = night(0), night(1)
     failed = make_result("failed", run=before, case=CASE, outcome="failed")
     save(store, (before, failed), (after, result_of(after, FUSED)))
     assert "it ended failed" in text_of(open_page("kernel-diff", **NIGHTS))
 
 
-def test_a_damaged_profile_is_said_to_be(open_page: OpenPage, store: Store) -> None:
+def test_a_damaged_profile_is_reported(
+    open_page: OpenPage, store: Store, words: SnapshotAssertion
+) -> None:
     before, after = night(0), night(1)
     damaged = dataclasses.replace(result_of(before, FUSED), details={"profile": {"parts": 1}})
     save(store, (before, damaged), (after, result_of(after, FUSED)))
     page = open_page("kernel-diff", **NIGHTS)
     assert not page.exception
-    assert f"The kernels of {CASE.key} in run run-0 cannot be compared: " in text_of(page)
+    assert texts_of(page, "empty") == words
 
 
-def test_numbers_that_no_profiler_gives_are_said_to_be(open_page: OpenPage, store: Store) -> None:
+def test_numbers_that_no_profiler_gives_are_reported(
+    open_page: OpenPage, store: Store, words: SnapshotAssertion
+) -> None:
     before, after = night(0), night(1)
     absurd = dataclasses.replace(FUSED, total_s=1e300)
     save(store, (before, result_of(before, absurd)), (after, result_of(after, FUSED)))
     save_alerts(store, [alert_between(("run-0", "run-1"))])
     page = open_page("kernel-diff", **NIGHTS)
     assert not page.exception
-    assert f"The kernels of {CASE.key} in run run-0 cannot be compared: " in text_of(page)
+    assert texts_of(page, "empty") == words
     page = open_page("alerts", alert="alert-1")
     assert not page.exception
     assert "Kernel-level cause" not in text_of(page)
 
 
 def test_code_that_is_too_long_is_shown_and_not_compared(
-    open_page: OpenPage, store: Store, monkeypatch: pytest.MonkeyPatch
+    open_page: OpenPage, store: Store, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
 ) -> None:
     monkeypatch.setattr(kernelcode, "MAX_DIFF_LINES", 1)
     save_two_nights(store)
     page = _opened(open_page, "cpp_fused_add", **NIGHTS)
-    assert "No diff: code of more than 1 lines is not compared here." in text_of(page)
+    assert texts_of(page, "notice")[-1] == words
     assert OLD_CODE.text.rstrip() in [item.value for item in page.code]
 
 
-def test_without_a_case_the_page_asks_for_one(open_page: OpenPage, store: Store) -> None:
+def test_without_a_case_the_page_asks_for_one(
+    open_page: OpenPage, store: Store, words: SnapshotAssertion
+) -> None:
     save_two_nights(store)
     page = open_page("kernel-diff")
     assert "Which kernels?" in text_of(page)
     page.selectbox(key="choice-baseline_case").select(CASE.key).run()
-    assert "Both sides are the same result" in text_of(page)
+    assert texts_of(page, "notice")[-1] == words
     page.selectbox(key="choice-baseline_run").select("run-0").run()
     assert texts_of_rows(page, CHANGES)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.app.ui import pagination as firstrows
 from tests.app.conftest import OpenPage
@@ -49,10 +50,12 @@ def test_a_button_shows_all_rows_and_the_first_again(path: str, open_page: OpenP
 
 @pytest.mark.usefixtures("two_at_first")
 @pytest.mark.parametrize("path", TABLES)
-def test_a_link_to_all_rows_shows_all(path: str, open_page: OpenPage) -> None:
+def test_a_link_to_all_rows_shows_all(
+    path: str, open_page: OpenPage, words: SnapshotAssertion
+) -> None:
     page = open_page(path, rows="all", **PARAMETERS.get(path, {}))
     assert len(texts_of_rows(page, TABLES[path])) > 2
-    assert page.button(key="rows").label == "Show the first 2 alone"
+    assert page.button(key="rows").label == words
 
 
 @pytest.mark.usefixtures("seeded")

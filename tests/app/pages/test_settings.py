@@ -60,7 +60,7 @@ def export_settings(path: Path, monkeypatch: pytest.MonkeyPatch, **env: str) -> 
 
 
 @pytest.mark.usefixtures("seeded")
-def test_what_a_variable_says_is_in_force(
+def test_a_variable_is_in_force(
     open_page: OpenPage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "hud.toml"
@@ -186,13 +186,11 @@ def test_of_several_numbers_the_last_has_the_unit(tmp_path: Path) -> None:
     assert (shown["batch"], shown["length"]) == ("4 samples", "16, 32 tokens")
 
 
-def test_what_a_setting_is_for_is_told_whole_and_without_markdown() -> None:
+def test_the_purpose_of_a_setting_is_shown_whole_and_without_markdown() -> None:
     for item in shown_settings(None, env={}):
         assert "](" not in item.description
         assert not item.description.endswith("...")
-    assert without_links("Kept ([which](a.md#b)), as `x` in [a list](#c).") == (
-        "Kept, as `x` in a list."
-    )
+    assert without_links("A ([b](a.md#b)), `x` in [c d](#c).") == "A, `x` in c d."
 
 
 @pytest.mark.usefixtures("exported_settings", "seeded")

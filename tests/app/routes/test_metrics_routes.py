@@ -104,7 +104,7 @@ def test_a_scheduler_that_is_silent_is_down(url: str) -> None:
     assert [value for (name, _), value in samples.items() if name == "hud_scheduler_up"] == [0]
 
 
-def test_a_store_that_cannot_be_read_is_told_and_nothing_else(
+def test_a_store_that_cannot_be_read_is_reported_and_nothing_else(
     client: TestClient, tmp_path: Path
 ) -> None:
     (tmp_path / "hud.duckdb").write_bytes(b"not a store")
@@ -121,7 +121,7 @@ def test_an_empty_store_is_ready(client: TestClient) -> None:
     assert client.get("/metrics").headers["content-type"].startswith("text/plain; version=0.0.4")
 
 
-def test_a_late_scheduler_is_told_and_the_dashboard_is_ready_all_the_same(
+def test_a_late_scheduler_is_reported_and_the_dashboard_stays_ready(
     url: str, client: TestClient
 ) -> None:
     filled(url)
@@ -129,7 +129,7 @@ def test_a_late_scheduler_is_told_and_the_dashboard_is_ready_all_the_same(
     assert (answer.status_code, list(answer.json()["schedulers"].values())) == (200, ["late"])
 
 
-def test_the_store_is_asked_once_in_a_while_however_many_ask() -> None:
+def test_the_store_is_queried_once_in_a_while_however_many_ask() -> None:
     clock = [0.0]
     reads: list[float] = []
 
@@ -158,7 +158,7 @@ def by_file(folder: Path, patch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("give", [by_variable, by_file])
 @pytest.mark.parametrize("path", ["/metrics", "/readyz"])
-def test_where_a_token_is_set_nobody_asks_without_it(
+def test_a_set_token_is_required(
     give: Callable[[Path, pytest.MonkeyPatch], None],
     path: str,
     client: TestClient,
@@ -182,7 +182,7 @@ def test_a_token_file_that_is_missing_opens_nothing(
     assert (answer.status_code, "hud_" in answer.text) == (503, False)
 
 
-def test_where_people_sign_in_nobody_asks_without_a_token(
+def test_with_sign_in_a_token_is_required(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rules = replace(access.child_settings().rules, issuer="https://login.example")

@@ -15,7 +15,7 @@ from compile_hud.app.ui.theme import STYLE_SHEET
 
 
 @pytest.mark.parametrize("path", ["", *(view.path for view in VIEWS[1:])])
-def test_page_is_told_where_its_server_is(path: str) -> None:
+def test_a_page_knows_the_address_of_its_server(path: str) -> None:
     client = TestClient(Starlette(routes=shell_routes([path])))
     answer = client.get(f"/{path}")
     head, _, rest = answer.text.partition("</script>")

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.app.server.trace_routes import trace_routes
 from compile_hud.db.shared.trace_paths import PERFETTO_VARIABLE, TRACES_VARIABLE
+from tests.support.pages.page_elements import visible_text
 
 TRACE = b"\x1f\x8b the trace"
 
@@ -36,7 +38,7 @@ def test_a_trace_is_a_file_to_download(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("path", ["/traces/result-1", "/perfetto/result-1"])
-def test_head_tells_the_same_without_the_body(path: str, client: TestClient) -> None:
+def test_head_answers_as_get_without_the_body(path: str, client: TestClient) -> None:
     answer = client.head(path)
     assert (answer.status_code, answer.content) == (200, b"")
     assert (
@@ -58,7 +60,7 @@ def test_head_tells_the_same_without_the_body(path: str, client: TestClient) -> 
         "x" * 5000,
     ],
 )
-def test_what_is_no_kept_trace_is_a_page_that_says_what_to_do(
+def test_a_missing_trace_is_a_page_with_a_next_step(
     kind: str, name: str, client: TestClient
 ) -> None:
     answer = client.get(f"/{kind}/{name}")
@@ -68,10 +70,10 @@ def test_what_is_no_kept_trace_is_a_page_that_says_what_to_do(
     assert len(answer.content) < 2000
 
 
-def test_a_trace_that_is_gone_says_by_which_rule(client: TestClient) -> None:
-    assert "[traces] max_size" in client.get("/traces/result-2").text
+def test_a_trace_that_is_gone_names_its_rule(client: TestClient, words: SnapshotAssertion) -> None:
+    assert visible_text(client.get("/traces/result-2").text) == words
     page = client.get("/perfetto/result-2").text
-    assert "<h1>No trace of result result-2</h1>" in page
+    assert visible_text(page) == words
     # Dark where the browser is, like the pages beside it.
     assert 'name="color-scheme" content="light dark"' in page
 
@@ -101,7 +103,7 @@ def test_a_perfetto_ui_of_ones_own_is_taken(
     assert 'data-perfetto="http://perfetto.local:10000"' in client.get("/perfetto/result-1").text
 
 
-def test_an_address_that_is_none_is_not_put_into_the_page(
+def test_an_invalid_address_is_not_put_into_the_page(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(PERFETTO_VARIABLE, 'javascript:alert(1)"')

@@ -231,7 +231,7 @@ ACTION = ActionLink(notification_id="msg_1", action=Action.NOISE, number=1)
         ),
     ],
 )
-def test_only_who_has_a_token_sees_a_picture(drawn: list[str], path: str) -> None:
+def test_a_picture_needs_a_token(drawn: list[str], path: str) -> None:
     assert CLIENT.get(path).status_code == 403
     assert drawn == []
 

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.jobs.live_log import STATE_VARIABLE, LiveLog, LogLine, work_name
 from compile_hud.db.records.results import Outcome
 from compile_hud.db.store import Store
 from tests.app.conftest import OpenPage
 from tests.support.builders import make_result
-from tests.support.pages.page_elements import html_of, text_of
+from tests.support.pages.page_elements import html_of, text_of, texts_of
 from tests.support.stores import dashboard_stores
 
 CASE = dashboard_stores.cases()[7].key
@@ -47,6 +48,7 @@ def test_a_run_on_this_machine_shows_what_its_worker_writes(
     drawn: list[dict[str, Any]],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    words: SnapshotAssertion,
 ) -> None:
     running(store)
     folder = tmp_path / "work" / work_name(RUN, pid=1, unique="a")
@@ -54,22 +56,23 @@ def test_a_run_on_this_machine_shows_what_its_worker_writes(
     (folder / "case.txt").write_text(CASE)
     (folder / "log.txt").write_text("compiling\n<script>x</script> TOKEN=s3cretv4lue")
     monkeypatch.setenv(STATE_VARIABLE, str(tmp_path))
-    text = text_of(open_page("run", run=RUN))
+    page = open_page("run", run=RUN)
+    text = text_of(page)
     lines = [[0, "compiling"], [10, "<script>x</script> TOKEN=***"]]
     assert drawn == [{"log": CASE, "lines": lines}]
     assert f"Log of {CASE}" in text
-    assert "on this machine, every 2 s" in text
+    assert texts_of(page, "caption") == words
 
 
 def test_a_run_elsewhere_shows_what_its_runner_told_the_store(
-    open_page: OpenPage, store: Store, drawn: list[dict[str, Any]]
+    open_page: OpenPage, store: Store, drawn: list[dict[str, Any]], words: SnapshotAssertion
 ) -> None:
     running(store)
     log = LiveLog(case_key=CASE, lines=(LogLine(offset=4096, text="autotuning"),))
     store.heartbeat(RUN, log=log)
-    text = text_of(open_page("run", run=RUN))
+    page = open_page("run", run=RUN)
     assert drawn == [{"log": CASE, "lines": [[4096, "autotuning"]]}]
-    assert "with its last sign of life" in text
+    assert texts_of(page, "caption") == words
 
 
 def test_a_run_that_printed_nothing_or_is_over_has_no_live_log(
@@ -87,7 +90,7 @@ def test_each_case_that_failed_has_the_end_of_its_log(open_page: OpenPage) -> No
     html = html_of(open_page("run", run="run-012"))
     _, _, logs = html.partition("Logs of cases that failed")
     assert "unet max-autotune: failed</summary>" in logs
-    assert "Traceback (most recent call last):" in logs
+    assert "Traceback (" in logs
 
 
 def test_logs_are_text_and_cut_at_their_beginning(open_page: OpenPage, store: Store) -> None:

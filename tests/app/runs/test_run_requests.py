@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.app import clock
 from compile_hud.app.components.run_request_form import RunChoice, suites_of
@@ -16,7 +18,7 @@ from compile_hud.db.queries.results import load_document
 from compile_hud.db.store import Store
 from tests.app.conftest import OpenPage, SignIn
 from tests.support.builders import make_scheduler
-from tests.support.pages.page_elements import text_of
+from tests.support.pages.page_elements import texts_of
 from tests.support.stores import dashboard_stores
 
 CASE = f"case {dashboard_stores.FAILING.key}"
@@ -34,21 +36,24 @@ def queue_of(store: Store) -> list[tuple[str, str, str]]:
 
 
 def test_a_triager_asks_for_the_suite_of_a_run_and_twice_is_once(
-    open_page: OpenPage, store: Store, sign_in: SignIn
+    open_page: OpenPage, store: Store, sign_in: SignIn, words: SnapshotAssertion
 ) -> None:
     sign_in("tom")
     page = open_page("run", run="run-003")
     page.text_input(key="ask-why-run").input("after\nthe fix").run()
     page.button(key="ask-go-run").click().run()
     assert not page.exception
-    assert "Queued: nightly in stable." in text_of(page)
+    assert texts_of(page, "notice", "empty") == words
     assert queue_of(store) == [("nightly", "stable", "tom@example.org: after the fix")]
     page.button(key="ask-go-run").click().run()
-    assert "Not queued: it has been in the queue since" in text_of(page)
+    (refusal,) = texts_of(page, "notice")
+    assert re.sub(r"[\d-]+ [\d:]+ UTC", "TIME", refusal) == words
     assert len(queue_of(store)) == 1
 
 
-def test_two_in_one_minute_have_one_key(store: Store, sign_in: SignIn) -> None:
+def test_two_in_one_minute_have_one_key(
+    store: Store, sign_in: SignIn, words: SnapshotAssertion
+) -> None:
     sign_in("tom")
     assert (
         run_requests.ask_for("nightly", toolchain="stable", machine=None, note=DecisionNote()) == ""
@@ -57,14 +62,14 @@ def test_two_in_one_minute_have_one_key(store: Store, sign_in: SignIn) -> None:
     assert job is not None
     store.finish_job(job.id, run_id=None, state="failed", reason="gone")
     again = run_requests.ask_for("nightly", toolchain="stable", machine=None, note=DecisionNote())
-    assert again == "Not queued: it was queued in this minute already."
+    assert again == words
 
 
 @pytest.mark.parametrize(
     ("first", "second", "num_jobs"),
     [("alpha", "beta", 2), ("alpha", "alpha", 1), (None, "beta", 1), ("alpha", None, 1)],
 )
-def test_each_machine_is_asked_once(
+def test_each_machine_is_queried_once(
     store: Store,
     sign_in: SignIn,
     monkeypatch: pytest.MonkeyPatch,
@@ -81,7 +86,7 @@ def test_each_machine_is_asked_once(
     assert len(queue_of(store)) == num_jobs
 
 
-def test_a_case_is_asked_for_alone_and_where_it_was_measured(
+def test_a_case_is_requested_alone_and_for_its_machine(
     open_page: OpenPage, store: Store, sign_in: SignIn
 ) -> None:
     sign_in("ada")
@@ -93,7 +98,7 @@ def test_a_case_is_asked_for_alone_and_where_it_was_measured(
 
 
 @pytest.mark.usefixtures("seeded")
-def test_a_suite_is_asked_for_on_a_machine_that_has_a_scheduler(store: Store) -> None:
+def test_a_suite_is_requested_on_a_machine_with_a_scheduler(store: Store) -> None:
     run = load_document(store, "run-012").run
     anywhere = RunChoice(suite=run.suite, toolchain=run.toolchain, machine=None)
     assert suites_of([run, run]) == [anywhere]
@@ -105,18 +110,18 @@ def test_a_suite_is_asked_for_on_a_machine_that_has_a_scheduler(store: Store) ->
 
 
 def test_the_page_of_runs_offers_what_was_run(
-    open_page: OpenPage, store: Store, sign_in: SignIn
+    open_page: OpenPage, store: Store, sign_in: SignIn, words: SnapshotAssertion
 ) -> None:
     sign_in("tom")
     page = open_page("runs")
     page.button(key="ask-go-now").click().run()
     assert queue_of(store) == [("nightly", "stable", "tom@example.org")]
-    assert "No scheduler is at work" in text_of(page)
+    assert texts_of(page, "caption") == words
 
 
 @pytest.mark.parametrize("name", ["eve", ""])
-def test_nobody_else_may_whatever_the_page_shows(
-    name: str, open_page: OpenPage, store: Store, sign_in: SignIn
+def test_requesting_a_run_needs_a_triager(
+    name: str, open_page: OpenPage, store: Store, sign_in: SignIn, words: SnapshotAssertion
 ) -> None:
     sign_in(name)
     page = open_page("run", run="run-003")
@@ -124,22 +129,24 @@ def test_nobody_else_may_whatever_the_page_shows(
     problem = run_requests.ask_for(
         "nightly", toolchain="stable", machine=None, note=DecisionNote(author="eve")
     )
-    assert "queueing runs takes a triager" in problem
+    assert problem == words
     assert queue_of(store) == []
 
 
 @pytest.mark.usefixtures("anybody_triages")
 @pytest.mark.parametrize("name", ["", "  ", "judge"])
-def test_who_is_not_signed_in_gives_a_name(name: str, store: Store) -> None:
+def test_a_request_without_sign_in_needs_a_name(
+    name: str, store: Store, words: SnapshotAssertion
+) -> None:
     problem = run_requests.ask_for(
         "nightly", toolchain="stable", machine=None, note=DecisionNote(author=name)
     )
-    assert problem == "Not queued: enter your name ('judge' is reserved)."
+    assert problem == words
     assert queue_of(store) == []
 
 
 @pytest.mark.usefixtures("locked")
-def test_a_store_that_is_held_says_so(sign_in: SignIn) -> None:
+def test_a_locked_store_is_reported_as_locked(sign_in: SignIn) -> None:
     sign_in("tom")
     problem = run_requests.ask_for("nightly", toolchain="stable", machine=None, note=DecisionNote())
     assert problem.startswith("Not queued: ")

@@ -79,7 +79,7 @@ def test_alerts_of_an_owner_are_listed(terminal: Terminal, words: SnapshotAssert
     assert nobody.stderr == words
 
 
-def test_comments_are_kept_with_the_changes_and_decide_nothing(terminal: Terminal) -> None:
+def test_comments_are_stored_with_the_changes_and_decide_nothing(terminal: Terminal) -> None:
     result = terminal.hud("alerts", "comment", "aaa1", "aaa2", "--why", "asked", "--by", "ada")
     assert result.exit_code == 0
     notes = [(item.by, item.field, item.new) for item in load_changes(terminal.store())]
@@ -88,10 +88,10 @@ def test_comments_are_kept_with_the_changes_and_decide_nothing(terminal: Termina
     assert "comment" in terminal.hud("alerts", "log", "aaa1").stdout
 
 
-def test_empty_comment_is_refused(terminal: Terminal) -> None:
+def test_empty_comment_is_refused(terminal: Terminal, words: SnapshotAssertion) -> None:
     result = terminal.hud("alerts", "comment", "aaa1", "--why", " ")
     assert result.exit_code == 2
-    assert "there is no comment to keep; give it with --why" in result.stderr
+    assert result.stderr == words
     assert load_changes(terminal.store()) == ()
 
 
@@ -99,7 +99,7 @@ def test_empty_comment_is_refused(terminal: Terminal) -> None:
     ("command", "state"),
     [("ack", "acknowledged"), ("expect", "expected"), ("noise", "noise")],
 )
-def test_state_is_set_with_who_and_why_and_taken_back(
+def test_a_state_is_set_with_author_and_reason_and_taken_back(
     terminal: Terminal, command: str, state: str
 ) -> None:
     (change,) = terminal.json("alerts", command, "aaa1", "--by", "ada", "--why", "known", "--json")
@@ -132,10 +132,12 @@ def test_user_without_a_name_is_a_number(
 
 
 @pytest.mark.parametrize("name", ["", " ", "judge"])
-def test_name_that_is_no_person_is_refused(terminal: Terminal, name: str) -> None:
+def test_name_that_is_no_person_is_refused(
+    terminal: Terminal, name: str, words: SnapshotAssertion
+) -> None:
     result = terminal.hud("alerts", "ack", "aaa1", "--by", name)
     assert result.exit_code == 2
-    assert "give the name of a person" in result.stderr
+    assert result.stderr == words
 
 
 def test_several_alerts_are_decided_at_once_or_none(
@@ -176,18 +178,18 @@ def test_end_of_a_mute_may_have_a_time_and_a_zone(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize(
-    ("until", "problem"),
+    "until",
     [
-        ("soon", "'soon' is no time like 2026-01-31 or 2026-01-31T02:30, nor is it 'none'"),
-        ("2025-01-01", "is in the past; name"),
+        "soon",
+        "2025-01-01",
     ],
 )
-def test_end_of_a_mute_that_is_none_is_refused(
-    terminal: Terminal, until: str, problem: str
+def test_an_invalid_end_of_a_mute_is_refused(
+    terminal: Terminal, until: str, words: SnapshotAssertion
 ) -> None:
     result = terminal.hud("alerts", "mute", "aaa1", "--until", until)
     assert result.exit_code == 2
-    assert problem in result.stderr
+    assert result.stderr == words
 
 
 def test_series_have_floor_mute_owner_and_baseline(
@@ -219,8 +221,9 @@ def test_series_have_floor_mute_owner_and_baseline(
     assert columns(line) == f"{PATTERN} | - | - | - | -"
 
 
-def test_pattern_that_still_holds_is_named_where_a_series_takes_its_own_back(
+def test_a_pattern_that_still_applies_is_reported_on_release_of_a_series(
     terminal: Terminal,
+    words: SnapshotAssertion,
 ) -> None:
     key = alert_of(terminal, "aaa1").series_key
     terminal.hud("alerts", "floor", "bert/*", "8%")
@@ -230,20 +233,18 @@ def test_pattern_that_still_holds_is_named_where_a_series_takes_its_own_back(
         " another one here\n"
     )
     taken_back = terminal.hud("alerts", "floor", key, "none")
-    assert taken_back.stderr == (
-        f"1 changed\n`hud detect`, like every run, judges by this from now on\n{holds}"
-    )
+    assert taken_back.stderr == words
     again = terminal.hud("alerts", "floor", key, "none", "--json")
     assert (json.loads(again.stdout)[0]["floor"], again.stderr) == (None, holds)
     assert terminal.hud("alerts", "floor", key, "none").stderr == f"nothing to change\n{holds}"
     assert terminal.hud("alerts", "assign", key, "none").stderr == "nothing to change\n"
 
 
-def test_mute_that_is_over_holds_for_nobody(terminal: Terminal) -> None:
+def test_an_expired_mute_applies_to_no_series(terminal: Terminal, words: SnapshotAssertion) -> None:
     key = alert_of(terminal, "aaa1").series_key
     terminal.hud("alerts", "mute", "bert/*", "--until", "2026-02-01")
     muted = terminal.hud("alerts", "mute", key, "--until", "none")
-    assert "the mute of 'bert/*', 2026-02-01 00:00, holds for 1 of these series" in muted.stderr
+    assert muted.stderr == words
     terminal.clock.moment = START + timedelta(days=60)
     assert terminal.hud("alerts", "mute", key, "--until", "none").stderr == "nothing to change\n"
 
@@ -265,45 +266,40 @@ def test_key_of_a_series_names_it_as_well(terminal: Terminal) -> None:
     [("floor", "5%"), ("assign", "ada"), ("mute", "--until", "2030-01-01"), ("expect", "--from")],
 )
 def test_pattern_that_fits_no_series_is_refused(
-    terminal: Terminal, command: tuple[str, ...]
+    terminal: Terminal, command: tuple[str, ...], words: SnapshotAssertion
 ) -> None:
     name, *rest = command
     if name == "expect":
         rest = ["--from", "latest"]
     result = terminal.hud("alerts", name, "berd/*", *rest)
     assert result.exit_code == 2
-    assert result.stderr.startswith("hud: no series fits 'berd/*'. Give the key of one, as ")
+    assert result.stderr == words
 
 
-def test_floor_that_is_no_percentage_is_refused(terminal: Terminal) -> None:
+def test_floor_that_is_no_percentage_is_refused(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
     result = terminal.hud("alerts", "floor", PATTERN, "much")
     assert result.exit_code == 2
-    assert "'much' is neither like 5% nor like 0.05, nor is it 'none'" in result.stderr
+    assert result.stderr == words
 
 
 @pytest.mark.parametrize("least", ["-5%", "-0.05"])
-def test_floor_with_a_sign_is_refused_as_a_floor(terminal: Terminal, least: str) -> None:
+def test_floor_with_a_sign_is_refused_as_a_floor(
+    terminal: Terminal, least: str, words: SnapshotAssertion
+) -> None:
     result = terminal.hud("alerts", "floor", PATTERN, least)
     assert result.exit_code == 2
-    assert "a floor has no sign: it holds for changes up and down. Give it like" in result.stderr
+    assert result.stderr == words
     typo = terminal.hud("alerts", "floor", PATTERN, "5%", "--wy", "noise")
-    assert "a floor has no sign" not in typo.stderr
     assert "--wy" in typo.stderr
+    assert typo.stderr == words
 
 
 def test_one_alert_is_shown_with_its_changes(terminal: Terminal, words: SnapshotAssertion) -> None:
     terminal.hud("alerts", "assign", "aaa1", "ada", "--by", "bob", "--why", "knows bert")
     lines = terminal.hud("alerts", "show", "aaa1").stdout.splitlines()
-    assert [columns(line) for line in lines[:8]] == [
-        "alert | aaa1",
-        "state | open",
-        "owner | ada",
-        "note | knows bert",
-        f"series | {alert_of(terminal, 'aaa1').series_key}",
-        "metric | latency_s",
-        "where | box, toolchain stable",
-        "verdict | regression, 10.0 ms -> 12.0 ms, +20.0 % (+18.0 % to +22.0 %)",
-    ]
+    assert [columns(line) for line in lines[:8]] == words
     assert columns(lines[-1]) == (words)
     content = terminal.json("alerts", "show", "aaa1", "--json")
     assert content["id"] == "aaa1"
@@ -317,11 +313,7 @@ def test_log_has_alerts_and_series(terminal: Terminal, words: SnapshotAssertion)
     terminal.hud("alerts", "floor", PATTERN, "8%", "--by", "ada")
     heading, *lines = terminal.hud("alerts", "log").stdout.splitlines()
     assert columns(heading) == words
-    assert [columns(line) for line in lines] == [
-        "2026-01-01 02:30:00 | ada | aaa1 | state | open | acknowledged | on it",
-        f"2026-01-01 02:30:00 | ada | {PATTERN} | muted until | - | 2026-02-01 00:00",
-        f"2026-01-01 02:30:00 | ada | {PATTERN} | floor | - | 8.00%",
-    ]
+    assert [columns(line) for line in lines] == words
     assert len(terminal.json("alerts", "log", "--json")) == 3
     (change,) = terminal.json("alerts", "log", "aaa1", "--json")
     assert (change["field"], change["new"], change["why"]) == ("state", "acknowledged", "on it")
@@ -354,31 +346,31 @@ def test_file_that_is_no_log_is_refused(terminal: Terminal, words: SnapshotAsser
 
 
 @pytest.mark.parametrize(
-    ("wrong", "problem"),
+    "wrong",
     [
-        ({"by": 7}, "field 'by' must be a string, got a number"),
-        ({"new": "much"}, "field 'new' is 'much'; a floor is a number above 0, like 0.05"),
-        ({"new": "nan"}, "field 'new' is 'nan'; a floor is a number above 0, like 0.05"),
-        ({"field": "state", "new": "good"}, "field 'new' is 'good'; allowed: open, acknowledged"),
-        ({"field": "muted_until", "new": "soon"}, "field 'new' is 'soon', not an ISO 8601 time"),
+        {"by": 7},
+        {"new": "much"},
+        {"new": "nan"},
+        {"field": "state", "new": "good"},
+        {"field": "muted_until", "new": "soon"},
     ],
 )
-def test_change_that_cannot_be_replayed_is_named_with_file_and_number(
-    terminal: Terminal, wrong: dict[str, object], problem: str
+def test_change_that_cannot_be_replayed_is_reported_with_file_and_number(
+    terminal: Terminal, wrong: dict[str, object], words: SnapshotAssertion
 ) -> None:
     terminal.hud("alerts", "floor", PATTERN, "8%")
     (change,) = terminal.json("alerts", "log", "--json")
     (terminal.folder / "log.json").write_text(json.dumps([change, {**change, **wrong}]))
     result = terminal.hud("alerts", "replay", "log.json")
     assert result.exit_code == 2
-    assert result.stderr.startswith(f"hud: log.json, change 2: {problem}")
+    assert result.stderr == words
 
 
 @pytest.mark.parametrize(
     ("muted_until", "is_notified"),
     [(START + timedelta(days=30), False), (START, True), (None, True)],
 )
-def test_nobody_is_told_about_a_muted_alert_and_no_run_fails_by_it(
+def test_a_muted_alert_is_not_notified_and_fails_no_run(
     terminal: Terminal,
     monkeypatch: pytest.MonkeyPatch,
     muted_until: datetime | None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -33,7 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_first_bad_toolchain_is_named_with_its_evidence(
+def test_the_first_bad_toolchain_is_reported_with_its_evidence(
     folder: Path, words: SnapshotAssertion
 ) -> None:
     terminal = BisectTerminal(folder, STEP)
@@ -43,19 +44,18 @@ def test_the_first_bad_toolchain_is_named_with_its_evidence(
     assert lines[0] == words
     assert lines[1] == words
     assert lines[2].startswith("change: latency_cpu_s +2")
-    assert lines[2].endswith(" pairs of launches, regression")
+    assert lines[2] == words
     assert lines[3].startswith("between the ends: +2")
     assert lines[4] == words
     assert lines[5] == (words)
 
 
-def test_every_step_is_told_while_it_goes_on(folder: Path, words: SnapshotAssertion) -> None:
+def test_every_step_is_reported_while_it_goes_on(folder: Path, words: SnapshotAssertion) -> None:
     lines = BisectTerminal(folder, STEP).hud("bisect", *OVER).stderr.splitlines()
     assert lines[0] == words
-    assert lines[1].startswith("the ends differ: latency_cpu_s +")
-    assert lines[1].endswith("regression; about 3 steps follow")
+    assert lines[1] == words
     assert lines[2] == "step 1, 6 revisions left: t3"
-    assert lines[3].startswith("  as the good end: ")
+    assert lines[3] == words
     assert lines[-2] == (words)
     assert lines[-1].startswith("  +2")
 
@@ -75,38 +75,37 @@ def test_the_same_in_json(folder: Path) -> None:
     assert document["suspects"] == ["t4"]
 
 
-def test_an_improvement_is_found_as_well(folder: Path) -> None:
+def test_an_improvement_is_found_as_well(folder: Path, words: SnapshotAssertion) -> None:
     terminal = BisectTerminal(folder, {**STEP, "t5": 0.007, "t6": 0.007, "t4": 0.010})
     result = terminal.hud("bisect", *OVER)
-    assert result.stdout.splitlines()[0].startswith("first revision with the improvement: t5")
+    assert result.stdout.splitlines()[0] == words
 
 
 def test_ends_that_do_not_differ_are_refused(folder: Path, words: SnapshotAssertion) -> None:
     terminal = BisectTerminal(folder, dict.fromkeys(NAMES, 0.010) | {"t3": 0.02})
     result = terminal.hud("bisect", *OVER)
     assert result.exit_code == 1
-    assert result.stdout.startswith("the ends do not differ: latency_cpu_s ")
-    assert result.stdout.endswith("; a change of 5 % would have shown\n")
+    assert result.stdout == words
     assert result.stderr == words
     assert set(terminal.launches) == {"t0", "t6"}
 
 
-def test_a_small_difference_needs_a_small_floor(folder: Path) -> None:
+def test_a_small_difference_needs_a_small_floor(folder: Path, words: SnapshotAssertion) -> None:
     levels = {"t0": 0.010, "t1": 0.010, "t2": 0.0103}
     over = ("--toolchain", "t0", "t1", "t2", *CASE)
     result = BisectTerminal(folder, levels).hud("bisect", *over)
     assert result.exit_code == 1
-    assert result.stdout.startswith("the ends differ by less than the floor of 5 %: latency_cpu_s")
+    assert result.stdout == words
     document = BisectTerminal(folder, levels).bisect(*over, "--floor", "1%")
     assert document["first_bad"]["name"] == "t2"
     assert document["repro"].endswith(" --floor 1%")
 
 
-def test_ends_that_cannot_be_told_are_said(folder: Path) -> None:
+def test_undecided_ends_are_reported(folder: Path, words: SnapshotAssertion) -> None:
     terminal = BisectTerminal(folder, {"t0": 0.010, "t1": 0.0104})
     result = terminal.hud("bisect", "--toolchain", "t0", "t1", *CASE, "--max-launches", "2")
     assert result.exit_code == 1
-    assert result.stdout.startswith("it is not clear whether the ends differ: latency_cpu_s ")
+    assert result.stdout == words
 
 
 def test_two_revisions_need_no_search(folder: Path) -> None:
@@ -127,7 +126,7 @@ def test_what_cannot_be_started_is_skipped_and_leaves_a_range(
     assert lines[0] == words
     assert [line.split()[0] for line in lines[1:4]] == ["t3", "t4", "t5"]
     assert lines[4].startswith("last good revision: t2")
-    assert "skipped: t3: it cannot be used: it has no torch" in lines
+    assert lines == words
 
 
 def test_a_case_that_fails_on_the_way_is_skipped(folder: Path) -> None:
@@ -139,19 +138,18 @@ def test_a_case_that_fails_on_the_way_is_skipped(folder: Path) -> None:
     assert step["reason"] == "far off"
 
 
-def test_an_end_that_does_not_start_stops_it(folder: Path) -> None:
+def test_an_end_that_does_not_start_stops_it(folder: Path, words: SnapshotAssertion) -> None:
     result = BisectTerminal(folder, {**STEP, "t0": 0}).hud("bisect", *OVER)
     assert result.exit_code == 2
-    assert result.stderr.endswith("hud: t0: it cannot be used: it has no torch\n")
+    assert result.stderr == words
 
 
-def test_an_end_that_fails_leads_to_the_metric_for_it(folder: Path) -> None:
+def test_an_end_that_fails_leads_to_the_metric_for_it(
+    folder: Path, words: SnapshotAssertion
+) -> None:
     result = BisectTerminal(folder, {**STEP, "t6": -1}).hud("bisect", *OVER)
     assert result.exit_code == 2
-    assert (
-        "hud: the bad end has the outcome inaccurate: far off. `--metric outcome` searches the"
-        in result.stderr
-    )
+    assert result.stderr == words
 
 
 def test_the_revision_that_broke_a_case_is_found(folder: Path, words: SnapshotAssertion) -> None:
@@ -172,22 +170,25 @@ def test_counts_are_searched_exactly(folder: Path) -> None:
     assert document["error_bound"] is None
 
 
-def test_a_metric_that_the_case_does_not_have_is_said(folder: Path) -> None:
+def test_a_metric_that_the_case_does_not_have_is_reported(
+    folder: Path, words: SnapshotAssertion
+) -> None:
     terminal = BisectTerminal(folder, STEP)
     result = terminal.hud("bisect", *OVER, "--metric", "peak_bytes")
     assert result.exit_code == 2
-    assert "hud: the ends have no peak_bytes in this case" in result.stderr
+    assert result.stderr == words
     # More launches would not bring it.
     assert len(terminal.launches) == 8
 
 
-def test_a_change_in_several_steps_is_not_blamed_on_one(folder: Path) -> None:
+def test_a_change_in_several_steps_is_not_blamed_on_one(
+    folder: Path, words: SnapshotAssertion
+) -> None:
     levels = {name: 0.010 * 1.06**index for index, name in enumerate(NAMES)}
     result = BisectTerminal(folder, levels).hud("bisect", *OVER)
     assert result.exit_code == 1
     first = result.stdout.splitlines()[0]
-    assert first.startswith("no single revision: the search ended at t")
-    assert first.endswith("it came in several steps, or an answer was wrong")
+    assert first == words
 
 
 class ColdTerminal(BisectTerminal):
@@ -223,7 +224,9 @@ def test_a_step_has_its_time(folder: Path) -> None:
     assert len(terminal.launches) == 18
 
 
-def test_what_was_measured_before_an_exception_is_not_measured_again(folder: Path) -> None:
+def test_what_was_measured_before_an_exception_is_not_measured_again(
+    folder: Path, words: SnapshotAssertion
+) -> None:
     terminal = BisectTerminal(folder, STEP)
     terminal.levels["t4"] = float("nan")
     with pytest.raises(ValueError, match="nan|NaN|finite"):
@@ -239,7 +242,7 @@ def test_what_was_measured_before_an_exception_is_not_measured_again(folder: Pat
     assert "t3" in before
     # Neither the ends nor the first step again: only t4, then the check against t3.
     assert set(terminal.launches) == {"t0", "t3", "t4"}
-    assert terminal.hud("bisect", "--resume").stderr.startswith("hud: no bisection here was stop")
+    assert terminal.hud("bisect", "--resume").stderr == words
 
 
 def test_one_that_has_ended_can_be_shown_again(folder: Path) -> None:
@@ -257,7 +260,7 @@ def one_file(folder: Path) -> Path:
     return path
 
 
-def test_what_is_kept_comes_back_as_it_was(folder: Path) -> None:
+def test_what_is_stored_comes_back_as_it_was(folder: Path) -> None:
     BisectTerminal(folder, {**STEP, "t3": 0}).hud("bisect", *OVER)
     document = json.loads(one_file(folder).read_text())
     assert Bisection.from_json(document).to_json() == document
@@ -267,50 +270,52 @@ def test_what_is_kept_comes_back_as_it_was(folder: Path) -> None:
     ("content", "message"),
     [("{", "is not whole JSON"), ('{"schema_version": 9}', "schema_version is 9, not 1")],
 )
-def test_a_damaged_file_is_named(folder: Path, content: str, message: str) -> None:
+def test_a_damaged_file_is_reported_by_name(
+    folder: Path, content: str, message: str, words: SnapshotAssertion
+) -> None:
     terminal = BisectTerminal(folder, STEP)
     (folder / ".hud" / "bisect").mkdir(parents=True)
     (folder / ".hud" / "bisect" / "x.json").write_text(content)
     result = terminal.hud("bisect", "--resume")
     assert result.exit_code == 2
-    assert "x.json is no bisection" in result.stderr
+    assert result.stderr == words
     assert message in result.stderr
 
 
-def test_two_at_a_time_are_refused(folder: Path) -> None:
+def test_two_at_a_time_are_refused(folder: Path, words: SnapshotAssertion) -> None:
     terminal = BisectTerminal(folder, STEP)
     lock = folder / ".hud" / "bisect" / ".lock"
     with immediate_lock(lock, on_conflict=lambda _pid: AssertionError()):
         result = terminal.hud("bisect", *OVER)
     assert result.exit_code == 2
-    assert "is bisecting in .hud; wait for it" in result.stderr
+    assert result.stderr == words
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    "arguments",
     [
-        (("--toolchain", "t0", *CASE), "needs two different revisions or more, got t0"),
-        (("--toolchain", "t0", "t0", *CASE), "needs two different revisions or more, got t0, t0"),
-        (("--toolchain", "t0", "tx", *CASE), "no toolchain 'tx'"),
-        (("--toolchain", "t0", "t*", *CASE), "no toolchain 't[*]'"),
-        (("--toolchain", "t0", "t1", "--model", "net"), "a bisection is about one case, and 5 are"),
-        (CASE, "name revisions: --torch A B C, --toolchain A B C or --repo PATH"),
-        (("t0", *CASE), "'t0' follows neither one --torch nor one --toolchain"),
-        (("--good", "a", *CASE), "--good and --bad name commits: say of which --repo"),
-        (("--repo", ".", "--good", "a", *CASE), "--repo goes with --good and --bad"),
-        (("--torch", "2.12.0", "--toolchain", "t0", *CASE), "name revisions: --torch A B C"),
-        (("--resume", "x", "--model", "net"), "--resume goes on as it began: give it nothing else"),
-        (("--resume", "x"), "no bisection here is called 'x'; there is none"),
-        (("--toolchain", "t0", "t1", *CASE, "--metric", "flops"), "'flops' is not one of"),
+        ("--toolchain", "t0", *CASE),
+        ("--toolchain", "t0", "t0", *CASE),
+        ("--toolchain", "t0", "tx", *CASE),
+        ("--toolchain", "t0", "t*", *CASE),
+        ("--toolchain", "t0", "t1", "--model", "net"),
+        CASE,
+        ("t0", *CASE),
+        ("--good", "a", *CASE),
+        ("--repo", ".", "--good", "a", *CASE),
+        ("--torch", "2.12.0", "--toolchain", "t0", *CASE),
+        ("--resume", "x", "--model", "net"),
+        ("--resume", "x"),
+        ("--toolchain", "t0", "t1", *CASE, "--metric", "flops"),
     ],
 )
-def test_what_cannot_be_bisected_is_said(
-    folder: Path, arguments: tuple[str, ...], message: str
+def test_an_impossible_bisection_is_refused(
+    folder: Path, arguments: tuple[str, ...], words: SnapshotAssertion
 ) -> None:
     terminal = BisectTerminal(folder, STEP)
     result = terminal.hud("bisect", *arguments)
     assert result.exit_code == 2
-    assert message in result.stderr
+    assert result.stderr == words
     assert terminal.executors == []
 
 
@@ -333,18 +338,23 @@ def state_of(terminal: CommitTerminal) -> list[str]:
     ]
 
 
-def test_the_first_bad_commit_is_named(repository: CommitTerminal) -> None:
+def test_the_first_bad_commit_is_reported_by_name(
+    repository: CommitTerminal, words: SnapshotAssertion
+) -> None:
     (repository.repository / "level.txt").write_text("99")
     (repository.repository / "new.txt").touch()
     before = state_of(repository)
     result = repository.hud("bisect", *repository.ends("begin", "six"), *CASE)
     assert result.exit_code == 0, result.output
     commit = repository.commits["four"]
-    assert result.stdout.splitlines()[:3] == [
-        f'first bad revision: {commit[:10]} "four"',
-        f"  Ann, 2026-03-04T05:06:07+00:00, {commit}",
-        f'last good revision: {repository.commits["three"][:10]} "three"',
+    first, where, last = result.stdout.splitlines()[:3]
+    assert (commit[:10] in first, commit in where) == (True, True)
+    assert repository.commits["three"][:10] in last
+    named = [
+        re.sub(r"\b[0-9a-f]{40}\b|\b[0-9a-f]{10}\b", "COMMIT", line)
+        for line in (first, where, last)
     ]
+    assert named == words
     assert f"--good {repository.commits['three']} --bad {commit} --model net" in result.stdout
     # What is not committed is neither measured nor touched, and no worktree is left.
     assert 99.0 not in repository.levels.values()
@@ -358,7 +368,9 @@ def test_commits_share_one_worker_host(repository: CommitTerminal) -> None:
     assert not repository.executors[0].is_open
 
 
-def test_ctrl_c_leaves_no_checkout_and_the_rest_is_continued(repository: CommitTerminal) -> None:
+def test_ctrl_c_leaves_no_checkout_and_the_rest_is_continued(
+    repository: CommitTerminal, words: SnapshotAssertion
+) -> None:
     before = state_of(repository)
     seen: list[str] = []
 
@@ -372,7 +384,7 @@ def test_ctrl_c_leaves_no_checkout_and_the_rest_is_continued(repository: CommitT
     result = repository.hud("bisect", *repository.ends("begin", "six"), *CASE)
     assert result.exit_code == 130, result.output
     files = one_file(repository.folder)
-    assert f"hud: stopped; `hud bisect --resume {files.stem}` continues\n" in result.stderr
+    assert result.stderr == words
     assert state_of(repository) == before
     document = json.loads(files.read_text())
     assert document["ends"] is not None
@@ -439,31 +451,35 @@ def test_another_repository_in_the_environment_is_not_meant(
 
 
 @pytest.mark.parametrize(
-    ("repo", "good", "bad", "message"),
+    ("repo", "good", "bad"),
     [
-        ("repo", "HEAD", "HEAD", "HEAD and HEAD are the same commit"),
-        ("repo", "HEAD", "HEAD~1", "HEAD does not come before HEAD~1"),
-        ("repo", "HEAD", "no-such", "git rev-parse in"),
-        ("nowhere", "a", "b", "there is no folder nowhere; --repo names a git repository"),
-        (".", "a", "b", "not a git repository"),
+        ("repo", "HEAD", "HEAD"),
+        ("repo", "HEAD", "HEAD~1"),
+        ("repo", "HEAD", "no-such"),
+        ("nowhere", "a", "b"),
+        (".", "a", "b"),
     ],
 )
-def test_commits_that_cannot_be_bisected_are_said(
-    repository: CommitTerminal, repo: str, good: str, bad: str, message: str
+def test_commits_that_cannot_be_bisected_are_reported(
+    repository: CommitTerminal, repo: str, good: str, bad: str, words: SnapshotAssertion
 ) -> None:
     result = repository.hud("bisect", "--repo", repo, "--good", good, "--bad", bad, *CASE)
     assert result.exit_code == 2
-    assert message in result.stderr
+    assert result.stderr == words
 
 
-def test_a_model_of_the_zoo_is_of_no_other_repository(repository: CommitTerminal) -> None:
+def test_a_model_of_the_zoo_is_of_no_other_repository(
+    repository: CommitTerminal, words: SnapshotAssertion
+) -> None:
     case = ("--model", "bert", "--mode", "eager")
     result = repository.hud("bisect", *repository.ends("begin", "six"), *case)
     assert result.exit_code == 2
-    assert "the code of bert (compile_hud.models_zoo.encoders.bert) is not that of" in result.stderr
+    assert result.stderr == words
 
 
-def test_a_commit_that_cannot_be_checked_out_is_unusable(repository: CommitTerminal) -> None:
+def test_a_commit_that_cannot_be_checked_out_is_unusable(
+    repository: CommitTerminal, words: SnapshotAssertion
+) -> None:
     worktrees = Worktrees(repository.repository, folder=repository.folder / "checkouts")
     order = launches.order("plain")
     revisions = CommitRevisions(
@@ -473,17 +489,19 @@ def test_a_commit_that_cannot_be_checked_out_is_unusable(repository: CommitTermi
         executor=FakeExecutor(),
         order=order,
     )
-    with pytest.raises(RevisionUnusable, match="it cannot be checked out: git worktree in"):
+    with pytest.raises(RevisionUnusable) as caught:
         revisions.side(0)
+    assert str(caught.value) == words
     assert not list((repository.folder / "checkouts").glob("*"))
 
 
-def test_without_git_it_is_said(
-    repository: CommitTerminal, monkeypatch: pytest.MonkeyPatch
+def test_a_missing_git_is_reported(
+    repository: CommitTerminal, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(BisectError, match="cannot start git: No such file or directory; install"):
+    with pytest.raises(BisectError) as caught:
         find_root(repository.repository)
+    assert str(caught.value) == words
 
 
 def test_it_ends_with_the_kernels_of_the_first_bad_revision(folder: Path) -> None:

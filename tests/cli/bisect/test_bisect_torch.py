@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.runner.errors import BisectError
 from compile_hud.runner.system.toolchain_home import toolchain_home
@@ -62,13 +63,13 @@ def installed(python: Pretender) -> list[str]:
 
 
 def test_versions_are_built_when_they_are_needed_and_the_two_that_matter_stay(
-    terminal: TorchTerminal, python: Pretender
+    terminal: TorchTerminal, python: Pretender, words: SnapshotAssertion
 ) -> None:
     seen: list[set[str]] = []
     terminal.on_launch = lambda _name: seen.append(set(terminal.versions()))
     result = terminal.hud("bisect", *over(python, *LEVELS))
     assert result.exit_code == 0, result.output
-    assert result.stdout.startswith("first bad revision: 2.12.0 (torch 9.bisect-2.12.0-")
+    assert result.stdout == words
     command = f"reproduce: hud bisect --torch 2.11.0 --torch 2.12.0 --python {python.path} --model"
     assert command in result.stdout
     # 2.10.0 is never needed, and the bad end not any more once an older one is bad.
@@ -78,14 +79,14 @@ def test_versions_are_built_when_they_are_needed_and_the_two_that_matter_stay(
 
 
 def test_a_version_that_cannot_be_installed_is_skipped(
-    terminal: TorchTerminal, python: Pretender
+    terminal: TorchTerminal, python: Pretender, words: SnapshotAssertion
 ) -> None:
     python.does("pip", 'case "$*" in *torch==2.11.0) echo "ERROR: Cannot install x"; exit 1;; esac')
     document = terminal.bisect(*over(python, *LEVELS))
     assert document["ending"] == "range"
     assert document["suspects"] == ["2.11.0", "2.12.0"]
     (skipped,) = (step for step in document["steps"] if step["mark"] == "skipped")
-    assert skipped["reason"].startswith("it cannot be used: Cannot install x")
+    assert skipped["reason"] == words
 
 
 def test_a_range_is_what_the_index_has(terminal: TorchTerminal, python: Pretender) -> None:
@@ -96,39 +97,40 @@ def test_a_range_is_what_the_index_has(terminal: TorchTerminal, python: Pretende
 
 
 def test_the_command_to_reproduce_it_asks_the_same_index(
-    terminal: TorchTerminal, python: Pretender
+    terminal: TorchTerminal, python: Pretender, words: SnapshotAssertion
 ) -> None:
     options = ("--nightly", "--index-url", "https://a.example/cpu")
     document = terminal.bisect(*over(python, "2.11.0", "2.12.0"), *options)
-    assert " --index-url https://a.example/cpu --model net" in document["repro"]
+    assert document["repro"] == words
     assert document["repro"].endswith(" --nightly")
 
 
-def test_nightlies_are_asked_for_where_they_are(python: Pretender) -> None:
+def test_nightlies_are_requested_where_they_are(
+    python: Pretender, words: SnapshotAssertion
+) -> None:
     source = TorchSource(python=python.path, index_url="https://a.example/cpu", is_nightly=True)
     assert list_versions(source) == ("2.9.0", "2.11.0", "2.12.0", "2.13.0")
     (call,) = (python.folder / "calls").read_text().splitlines()
-    assert call.endswith("index versions torch --pre --index-url https://a.example/cpu")
+    assert call == words
     assert TorchSource.from_json(source.to_json()) == source
 
 
 @pytest.mark.parametrize(
-    ("script", "message"),
+    "script",
     [
-        ("echo 'ERROR: No matching distribution found for torch'; exit 1", "No matching distribut"),
-        ("echo 'NewConnectionError'; exit 1", "the package index does not answer"),
-        ("exit 1", "it said nothing"),
-        ("echo 'unknown command index'", "unknown command index"),
+        "echo 'ERROR: No matching distribution found for torch'; exit 1",
+        "echo 'NewConnectionError'; exit 1",
+        "exit 1",
+        "echo 'unknown command index'",
     ],
 )
-def test_an_index_that_cannot_be_asked_leads_to_naming_each_version(
-    python: Pretender, script: str, message: str
+def test_an_index_that_cannot_be_queried_leads_to_naming_each_version(
+    python: Pretender, script: str, words: SnapshotAssertion
 ) -> None:
     python.does("pip", script)
-    with pytest.raises(
-        BisectError, match=rf"cannot list .*{message}.*; name each of them: --torch"
-    ):
+    with pytest.raises(BisectError) as caught:
         list_versions(TorchSource(python=python.path))
+    assert str(caught.value) == words
 
 
 def test_an_index_that_never_answers_is_given_up(
@@ -140,15 +142,18 @@ def test_an_index_that_never_answers_is_given_up(
         list_versions(TorchSource(python=python.path))
 
 
-def test_a_python_that_cannot_be_started_is_said(tmp_path: Path) -> None:
-    with pytest.raises(BisectError, match="cannot start .*/none: No such file"):
+def test_a_python_that_cannot_be_started_is_reported(
+    tmp_path: Path, words: SnapshotAssertion
+) -> None:
+    with pytest.raises(BisectError) as caught:
         list_versions(TorchSource(python=tmp_path / "none"))
+    assert str(caught.value) == words
 
 
 AVAILABLE = ("2.9.0", "2.10.0", "2.11.0", "2.12.0")
 
 
-def test_the_index_is_asked_for_ranges_alone() -> None:
+def test_the_index_is_queried_for_ranges_alone() -> None:
     def fail() -> tuple[str, ...]:
         raise AssertionError("nobody needs to know")
 
@@ -158,20 +163,19 @@ def test_the_index_is_asked_for_ranges_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    "text",
     [
-        ("2.10.0..2.14.0", "the index has no torch '2.14.0'; the newest are 2.9.0, 2.10.0, 2.11.0"),
-        ("2.12.0..2.10.0", "torch 2.12.0 comes after 2.10.0; write the older one first"),
+        "2.10.0..2.14.0",
+        "2.12.0..2.10.0",
     ],
 )
-def test_a_range_that_is_none_is_said(text: str, message: str) -> None:
-    with pytest.raises(BisectError, match=message):
+def test_an_invalid_range_is_refused(text: str, words: SnapshotAssertion) -> None:
+    with pytest.raises(BisectError) as caught:
         expand([text], available=lambda: AVAILABLE)
+    assert str(caught.value) == words
 
 
-def test_a_toolchain_that_somebody_works_on_is_not_removed(
-    terminal: TorchTerminal, python: Pretender
-) -> None:
+def test_a_toolchain_in_use_is_not_removed(terminal: TorchTerminal, python: Pretender) -> None:
     terminal.hud("bisect", *over(python, *LEVELS))
     state_dir = terminal.folder / ".hud"
     source = TorchSource(python=python.path)

@@ -163,7 +163,7 @@ def test_what_does_not_go_together_is_refused(
     assert terminal.launches == []
 
 
-def test_a_commit_that_fails_says_so_and_exits_with_1(terminal: CommitTerminal) -> None:
+def test_a_commit_that_fails_reports_it_and_exits_with_1(terminal: CommitTerminal) -> None:
     (terminal.repository / "level.txt").write_text("-1")
     result = terminal.hud("compare", "--repo", "repo", "--base", terminal.commits["base"])
     assert result.exit_code == 1, result.output

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.results import Outcome
@@ -52,11 +53,13 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pair:
     return terminal
 
 
-def test_equal_toolchains_exit_with_0_and_are_stored_as_two_runs(terminal: Pair) -> None:
+def test_equal_toolchains_exit_with_0_and_are_stored_as_two_runs(
+    terminal: Pair, words: SnapshotAssertion
+) -> None:
     result = terminal.hud("compare", *BOTH)
     assert result.exit_code == 0, result.output
     assert "0 regression, 0 improvement" in result.stdout
-    assert "machine the same: both sides were measured in turn" in result.stdout
+    assert result.stdout == words
     runs = [summary.run for summary in load_runs(terminal.store())]
     assert {run.toolchain for run in runs} == {"stable", "night"}
     # Drift meets both sides alike: no reference case is needed.
@@ -77,7 +80,7 @@ def test_a_slower_candidate_exits_with_1(terminal: Pair) -> None:
     assert document["machine"] == []
 
 
-def test_the_floor_is_the_one_that_was_asked_for(terminal: Pair) -> None:
+def test_the_floor_is_the_one_that_was_requested(terminal: Pair) -> None:
     terminal.slowdown = 1.5
     assert terminal.hud("compare", *BOTH).exit_code == 1
     assert terminal.hud("compare", *BOTH, "--fail-above", "90%").exit_code == 0
@@ -93,7 +96,7 @@ def test_the_interval_does_not_depend_on_how_many_cases_there_are(terminal: Pair
     assert width() == pytest.approx(width("--mode", "eager"))
 
 
-def test_environments_that_differ_are_said_and_compared(terminal: Pair) -> None:
+def test_environments_that_differ_are_reported_and_compared(terminal: Pair) -> None:
     terminal.night_facts = {
         "torch_version": "2.14.0",
         "python_minor": "3.13",
@@ -131,7 +134,9 @@ def test_a_toolchain_is_compared_with_itself_by_two_hosts(terminal: Pair) -> Non
     assert "differs" not in result.stdout
 
 
-def test_a_case_that_one_side_cannot_run_is_a_row_that_says_so(terminal: Pair) -> None:
+def test_a_case_that_one_side_cannot_run_is_a_row_that_reports_it(
+    terminal: Pair, words: SnapshotAssertion
+) -> None:
     def break_night(executor: FakeExecutor, python: Path) -> None:
         if "night" in str(python):
             executor.ENDINGS = {"net": Outcome.FAILED}
@@ -139,10 +144,10 @@ def test_a_case_that_one_side_cannot_run_is_a_row_that_says_so(terminal: Pair) -
     terminal.on_executor = break_night
     result = terminal.hud("compare", *BOTH)
     assert result.exit_code == 1
-    assert "ok -> failed: failed on purpose" in result.stdout
+    assert result.stdout == words
 
 
-def test_pairs_are_told_while_they_are_measured(
+def test_pairs_are_reported_while_they_are_measured(
     terminal: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counts: list[int] = []
@@ -191,7 +196,7 @@ def test_launches_are_limited(
     assert count_launches(terminal, monkeypatch, *options) == limits
 
 
-def test_ctrl_c_shows_what_was_compared(terminal: Pair) -> None:
+def test_ctrl_c_shows_what_was_compared(terminal: Pair, words: SnapshotAssertion) -> None:
     orders: list[CaseOrder] = []
 
     def on_execute(order: CaseOrder) -> None:
@@ -202,39 +207,33 @@ def test_ctrl_c_shows_what_was_compared(terminal: Pair) -> None:
     terminal.on_execute = on_execute
     result = terminal.hud("compare", *BOTH, "--all")
     assert result.exit_code == 130
-    assert "interrupted after 1 of 2 cases\n" in result.stderr
+    assert result.stderr == words
     assert "net/inference/default/fp32/eager/cpu" in result.stdout
     assert "net/inference/default/fp32/default/cpu" not in result.stdout
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    "arguments",
     [
-        ((), "name two runs to compare, or --toolchain A --toolchain B"),
-        (("latest",), "name two runs to compare, or --toolchain A --toolchain B"),
-        (("--toolchain", "stable"), "--toolchain is given twice, baseline first, and no run"),
-        (("a", *BOTH), "--toolchain is given twice, baseline first, and no run with it"),
-        (("--toolchain", "x", *BOTH), "--toolchain is given twice, baseline first, and no run"),
-        (
-            ("a", "b", "--model", "net", "--max-launches", "3", "--no-store"),
-            "--model, --max-launches, --no-store only with --toolchain A --toolchain B",
-        ),
-        (
-            ("a", "b", "--suite", "s", "--shape", "tiny", "--phase", "inference"),
-            "--suite, --phase, --shape only with --toolchain A --toolchain B",
-        ),
+        (),
+        ("latest",),
+        ("--toolchain", "stable"),
+        ("a", *BOTH),
+        ("--toolchain", "x", *BOTH),
+        ("a", "b", "--model", "net", "--max-launches", "3", "--no-store"),
+        ("a", "b", "--suite", "s", "--shape", "tiny", "--phase", "inference"),
     ],
 )
 def test_a_wrong_mixture_is_a_usage_error(
-    terminal: Pair, arguments: tuple[str, ...], message: str
+    terminal: Pair, arguments: tuple[str, ...], words: SnapshotAssertion
 ) -> None:
     result = terminal.hud("compare", *arguments)
     assert result.exit_code == 2
-    assert message in result.stderr
+    assert result.stderr == words
     assert terminal.executors == []
 
 
-def test_an_unknown_toolchain_is_said(terminal: Pair) -> None:
+def test_an_unknown_toolchain_is_reported(terminal: Pair, words: SnapshotAssertion) -> None:
     result = terminal.hud("compare", "--toolchain", "stable", "--toolchain", "nightlyy")
     assert result.exit_code == 2
-    assert "no toolchain 'nightlyy'. Did you mean night?" in result.stderr
+    assert result.stderr == words

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -97,13 +96,13 @@ def test_every_section_is_read() -> None:
     assert config.port == 0
 
 
-def test_state_and_store_are_beside_the_file() -> None:
+def test_state_and_store_are_in_the_folder_of_the_file() -> None:
     config = parse('[paths]\nstate = "state"')
     assert config.state_dir == Path("/project/state")
     assert config.store_url == "duckdb:////project/state/store.duckdb"
 
 
-def test_traces_are_beside_a_store_that_is_a_file() -> None:
+def test_traces_are_in_the_folder_of_a_store_file() -> None:
     config = parse('[traces]\nnights = 3\nmax_size = "5 MB"')
     assert config.traces_dir == Path("/project/.hud/store.duckdb.traces")
     assert config.trace_rules == TraceRules(num_nights=3, max_bytes=5_000_000)
@@ -112,7 +111,7 @@ def test_traces_are_beside_a_store_that_is_a_file() -> None:
 
 
 @pytest.mark.parametrize("url", ["postgresql+psycopg://host/hud", "duckdb:///:memory:"])
-def test_traces_beside_no_file_need_a_folder(url: str) -> None:
+def test_traces_of_a_server_store_need_a_folder(url: str) -> None:
     assert parse(f'[store]\nurl = "{url}"').traces_dir is None
     named = parse(f'[store]\nurl = "{url}"\n[traces]\nfolder = "shared"')
     assert named.traces_dir == Path("/project/shared")
@@ -133,7 +132,7 @@ def test_the_demo_store_is_another_one() -> None:
     assert demo_store_url(config.state_dir) != config.store_url
 
 
-def test_an_own_model_is_in_the_catalog_beside_the_zoo() -> None:
+def test_an_own_model_is_in_the_catalog_with_the_zoo() -> None:
     config = parse("""
         [models.ours]
         build = "nets/ours.py:make"
@@ -154,61 +153,46 @@ def test_an_own_model_is_in_the_catalog_beside_the_zoo() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    "content",
     [
-        ("[run]\nlanches = 3", "line 2: [run] lanches: unknown key; did you mean launches or "),
-        ("[run]\nLAUNCHES = 3", "unknown key; did you mean launches or "),
-        ("\n\n[rnu]\nx = 1", "line 3: [rnu]: unknown section; did you mean run"),
-        (
-            "zzz = 1",
-            "[zzz]: unknown section; there is store, paths, traces, outbox, samples, machine",
-        ),
-        ("run = 1", "[run]: must be a section, write [run] on its own line"),
-        ("[suites]\nmine = 1", "[suites.mine]: must be a section"),
-        ("[run]\nlaunches = 0", "line 2: [run] launches: got 0, takes a whole number, 1 or more"),
-        ("[run]\nlaunches = true", "got True, takes a whole number"),
-        ("[run]\nbudget_s = -1.5", "got -1.5, takes a number of seconds above 0"),
-        ("[run]\ntarget_interval = 1", "got 1, takes a share from 0 up to but not 1"),
-        ("[run]\ntarget_interval = true", "got True, takes a share from 0"),
-        ("[run]\nbudget_s = nan", "got nan, takes a number of seconds above 0"),
-        ("[run]\ntimeout_s = inf", "got inf, takes a number of seconds above 0, at most 604800"),
-        ("[suites.a]\nbudget_s = 604801", "got 604801, takes a number of seconds above 0, at"),
-        ('[run]\nmemory_limit = "8 XB"', "got '8 XB', takes a number of bytes above 0 or a text"),
-        ("[run]\nmemory_limit = 0", "got 0, takes a number of bytes"),
-        ('[suites.x]\ntime_budget = "2 days"', "takes a number of seconds above 0, at most 604800"),
-        ("[suites.x]\ntime_budget = 0", 'or a text such as "90 min" or "2 h"'),
-        ('[suites.x]\ntime_budget = "999 h"', "got '999 h', takes a number of seconds above 0"),
-        ("[server]\nport = 99999", "got 99999, takes a port, 0 to 65535"),
-        ("[server]\nperfetto = 'javascript:x'", "got 'javascript:x', takes an address such as"),
-        (
-            '[server]\nurl = "https://me:password@hud.example"',
-            'line 2: [server] url: takes an address such as "https://name.example.org", without',
-        ),
-        ('[store]\nurl = ""', "got '', takes a text that is not empty"),
-        ("[toolchains]\nnight = 3", "line 2: [toolchains] night: takes the path of a Python"),
-        ("[suites.a]\nmodels = []", "[suites.a] models: got [], takes a text or a list of texts"),
-        ("[suites.a]\nmodels = [1]", "takes a text or a list of texts"),
-        ('[suites.a]\nphases = "train"', "takes one or more of inference, training"),
-        ('[suites.a]\ndtypes = "fp8"', "takes one or more of fp32, tf32, bf16, bf16-autocast,"),
-        ('[schedules.n]\nsuite = "tiny"', "line 1: [schedules.n]: takes one of cron, at and watch"),
-        ('[schedules.n]\ncron = "0 0 * *"', "takes five cron fields"),
-        ('[schedules.n]\ncron = "0 0 * * 1"', "takes a cron text with weekdays as names"),
-        ('[schedules.n]\ncron = "0 25 * * *"', "takes five cron fields"),
-        (
-            '[schedules.n]\ncron = "0 1 * * *"\ntimezone = "Berlin"',
-            "line 3: [schedules.n] timezone: got 'Berlin', takes a time zone",
-        ),
-        (
-            '[schedules.n]\ncron = "0 1 * * *"\nsuite = "nighly"',
-            "line 3: [schedules.n] suite: no suite 'nighly'; did you mean nightly?",
-        ),
-        (
-            '[schedules.n]\ncron = "0 1 * * *"\ntoolchain = "x"',
-            "line 3: [schedules.n] toolchain: no toolchain 'x'; there is current",
-        ),
-        ('[models.bert]\nbuild = "x"', "line 1: [models.bert]: the zoo has a model of that name"),
+        "[run]\nlanches = 3",
+        "[run]\nLAUNCHES = 3",
+        "\n\n[rnu]\nx = 1",
+        "zzz = 1",
+        "run = 1",
+        "[suites]\nmine = 1",
+        "[run]\nlaunches = 0",
+        "[run]\nlaunches = true",
+        "[run]\nbudget_s = -1.5",
+        "[run]\ntarget_interval = 1",
+        "[run]\ntarget_interval = true",
+        "[run]\nbudget_s = nan",
+        "[run]\ntimeout_s = inf",
+        "[suites.a]\nbudget_s = 604801",
+        '[run]\nmemory_limit = "8 XB"',
+        "[run]\nmemory_limit = 0",
+        '[suites.x]\ntime_budget = "2 days"',
+        "[suites.x]\ntime_budget = 0",
+        '[suites.x]\ntime_budget = "999 h"',
+        "[server]\nport = 99999",
+        "[server]\nperfetto = 'javascript:x'",
+        '[server]\nurl = "https://me:password@hud.example"',
+        '[store]\nurl = ""',
+        "[toolchains]\nnight = 3",
+        "[suites.a]\nmodels = []",
+        "[suites.a]\nmodels = [1]",
+        '[suites.a]\nphases = "train"',
+        '[suites.a]\ndtypes = "fp8"',
+        '[schedules.n]\nsuite = "tiny"',
+        '[schedules.n]\ncron = "0 0 * *"',
+        '[schedules.n]\ncron = "0 0 * * 1"',
+        '[schedules.n]\ncron = "0 25 * * *"',
+        '[schedules.n]\ncron = "0 1 * * *"\ntimezone = "Berlin"',
+        '[schedules.n]\ncron = "0 1 * * *"\nsuite = "nighly"',
+        '[schedules.n]\ncron = "0 1 * * *"\ntoolchain = "x"',
+        '[models.bert]\nbuild = "x"',
         *(
-            (f'[models.x]\nbuild = "x"\ntolerance = {value}', "takes a table of fp32, tf32, bf16")
+            f'[models.x]\nbuild = "x"\ntolerance = {value}'
             for value in (
                 "0.9",
                 "{ fp8 = {} }",
@@ -220,25 +204,27 @@ def test_an_own_model_is_in_the_catalog_beside_the_zoo() -> None:
                 "{ bf16 = { max_rmse_ratio = inf } }",
             )
         ),
-        ("[models.x]", "line 1: [models.x]: build is missing"),
+        "[models.x]",
     ],
 )
-def test_a_mistake_is_named_with_line_and_key(content: str, message: str) -> None:
+def test_a_mistake_is_reported_with_line_and_key(content: str, words: SnapshotAssertion) -> None:
     with pytest.raises(ConfigError) as caught:
         parse(content)
     assert str(caught.value).startswith("/project/hud.toml")
-    assert message in str(caught.value)
+    assert str(caught.value) == words
 
 
-def test_a_syntax_error_is_named_with_its_line(words: SnapshotAssertion) -> None:
+def test_a_syntax_error_is_reported_with_its_line(words: SnapshotAssertion) -> None:
     with pytest.raises(ConfigError) as caught:
         parse("[run]\nlaunches = = 3\n")
     assert str(caught.value) == (words)
 
 
-def test_a_syntax_error_at_the_end_is_said() -> None:
-    with pytest.raises(ConfigError, match="hud.toml: not valid TOML: .*end of document"):
+def test_a_syntax_error_at_the_end_is_reported(words: SnapshotAssertion) -> None:
+    with pytest.raises(ConfigError) as caught:
         parse('[run]\nlaunches = "')
+    assert caught.value.parameters["name"] == "/project/hud.toml"
+    assert str(caught.value) == words
 
 
 def test_a_key_is_found_in_its_own_section() -> None:
@@ -255,34 +241,42 @@ def test_sizes_have_units() -> None:
         assert config.measure.memory_limit_bytes == size
 
 
-def test_every_setting_says_what_it_is() -> None:
+def test_every_setting_has_a_description() -> None:
     assert all(row.description.endswith(".") for row in SETTINGS)
     places = [(row.section, row.key) for row in SETTINGS]
     assert len(places) == len(set(places))
 
 
-def test_reference_cases_are_measured_unless_said_otherwise() -> None:
+def test_reference_cases_are_measured_by_default(words: SnapshotAssertion) -> None:
     assert parse("").has_references
     assert not parse("[run]\nreference_cases = false").has_references
-    with pytest.raises(ConfigError, match="takes true or false"):
+    with pytest.raises(ConfigError) as caught:
         parse("[run]\nreference_cases = 1")
+    assert str(caught.value) == words
 
 
-def test_a_model_can_neither_be_named_nor_filed_as_a_reference_case() -> None:
-    with pytest.raises(ConfigError, match="the zoo has a model of that name"):
+def test_a_model_can_neither_be_named_nor_filed_as_a_reference_case(
+    words: SnapshotAssertion,
+) -> None:
+    with pytest.raises(ConfigError) as caught:
         parse('[models.ref_gemm]\nbuild = "own"')
-    with pytest.raises(ConfigError, match="is that of the reference cases"):
+    assert str(caught.value) == words
+    with pytest.raises(ConfigError) as caught:
         parse('[models.own]\nbuild = "own"\nfamily = "reference"')
+    assert str(caught.value) == words
 
 
 @pytest.mark.parametrize("section", ["run", "suites.mine"])
-def test_no_more_launches_are_asked_for_than_there_may_be(section: str) -> None:
-    with pytest.raises(ConfigError, match=r"max_launches: got 2, fewer than launches = 4; takes 4"):
+def test_no_more_launches_are_requested_than_there_may_be(
+    section: str, words: SnapshotAssertion
+) -> None:
+    with pytest.raises(ConfigError) as caught:
         parse(f"""
             [{section}]
             launches = 4
             max_launches = 2
         """)
+    assert str(caught.value) == words
 
 
 def test_of_the_numbers_of_launches_a_default_gives_way() -> None:
@@ -291,19 +285,20 @@ def test_of_the_numbers_of_launches_a_default_gives_way() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    "content",
     [
-        (b"[machine]\nname = '\xff'", "byte 18 is no UTF-8. Save the file as UTF-8"),
-        (None, "it is a folder. Name the file in it"),
+        b"[machine]\nname = '\xff'",
+        None,
     ],
 )
-def test_settings_that_cannot_be_read_say_why_and_what_to_do(
-    tmp_path: Path, content: bytes | None, message: str
+def test_unreadable_settings_have_a_reason_and_a_next_step(
+    tmp_path: Path, content: bytes | None, words: SnapshotAssertion
 ) -> None:
     path = tmp_path / "hud.toml"
     if content is None:
         path.mkdir()
     else:
         path.write_bytes(content)
-    with pytest.raises(ConfigError, match=re.escape(f"in {path}: {message}")):
+    with pytest.raises(ConfigError) as caught:
         load_config(path, env={})
+    assert str(caught.value) == words

@@ -37,7 +37,7 @@ def test_an_empty_file_and_no_file_are_no_password(tmp_path: Path) -> None:
     assert with_password(URL, env={}) == URL
 
 
-def test_a_file_that_is_missing_is_named() -> None:
+def test_a_file_that_is_missing_is_reported_by_name() -> None:
     message = "HUD_DATABASE_PASSWORD_FILE names /nowhere, which cannot be read"
     with pytest.raises(ConfigError, match=message):
         with_password(URL, env={PASSWORD_FILE_VARIABLE: "/nowhere"})

@@ -54,22 +54,22 @@ def test_no_packages_are_not_those_that_are_installed(
 
 
 @pytest.mark.parametrize(
-    ("entry", "problem"),
+    "entry",
     [
-        ("bert = my_pkg.bench:build", "the zoo has a model of that name; choose another"),
-        ("ref_gemm = my_pkg.bench:build", "the zoo has a model of that name"),
-        ("a/b = my_pkg.bench:build", "a name has letters, digits and"),
-        ("mine = my pkg!", "its value 'my pkg!' is not `package.module:attribute`"),
+        "bert = my_pkg.bench:build",
+        "ref_gemm = my_pkg.bench:build",
+        "a/b = my_pkg.bench:build",
+        "mine = my pkg!",
     ],
 )
-def test_what_is_no_model_is_one_warning_that_names_the_package(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, entry: str, problem: str
+def test_an_invalid_entry_point_is_one_warning_with_its_package(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, entry: str, words: SnapshotAssertion
 ) -> None:
     with caplog.at_level(logging.WARNING):
         assert offered(tmp_path, entry) == {}
     (record,) = caplog.records
     assert "their-pkg" in record.getMessage()
-    assert problem in record.getMessage()
+    assert record.getMessage() == words
 
 
 def test_entry_points_that_cannot_be_read_are_a_warning(
@@ -80,15 +80,15 @@ def test_entry_points_that_cannot_be_read_are_a_warning(
     assert len(caplog.records) == 1
 
 
-def test_two_packages_with_one_name_are_told_and_the_first_wins(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_two_packages_with_one_name_are_reported_and_the_first_wins(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, words: SnapshotAssertion
 ) -> None:
     both = [
         package(tmp_path, name=name, entries=f"[compile_hud.models]\nmine = {name}.bench\n")
         for name in ("first", "second")
     ]
     assert installed_models(both)["mine"].build == "first.bench"
-    assert "'mine' of the package second is left out: another package" in caplog.text
+    assert caplog.messages == words
 
 
 def test_hud_toml_wins_over_a_package(tmp_path: Path) -> None:
@@ -140,25 +140,31 @@ def test_without_sizes_there_is_one_and_num_samples_is_meant() -> None:
         'sizes = { "small-b8" = { batch = 8 } }',
     ],
 )
-def test_sizes_that_are_none_are_said(sizes: str) -> None:
+def test_sizes_that_are_none_are_reported(sizes: str, words: SnapshotAssertion) -> None:
     content = f'[models.mine]\nbuild = "own.bench"\n{sizes}'
-    with pytest.raises(ConfigError, match=r"line 3: \[models.mine\] sizes: .* a table of sizes"):
+    with pytest.raises(ConfigError) as caught:
         parse_config(content, path=None, env={})
+    assert str(caught.value) == words
 
 
 @pytest.mark.parametrize("size", ["auto", "nightly"])
-def test_a_size_that_no_selection_could_ask_for_is_refused(size: str) -> None:
+def test_a_size_that_no_selection_could_ask_for_is_refused(
+    size: str, words: SnapshotAssertion
+) -> None:
     content = f'[models.mine]\nbuild = "own.bench"\nsizes = {{ {size} = {{ batch = 8 }} }}'
-    with pytest.raises(ConfigError, match=rf"line 3: .* sizes: .* '{size}' means another"):
+    with pytest.raises(ConfigError) as caught:
         parse_config(content, path=None, env={})
+    assert str(caught.value) == words
 
 
-def test_the_family_of_the_reference_cases_is_none_for_a_model() -> None:
-    with pytest.raises(OwnModelError, match="'reference' is that of the reference cases") as caught:
+def test_the_family_of_the_reference_cases_is_none_for_a_model(words: SnapshotAssertion) -> None:
+    with pytest.raises(OwnModelError) as caught:
         own_model("mine", {"family": "reference"}, folder=Path(), source_name="hud.toml")
+    assert str(caught.value) == words
     assert caught.value.key == "family"
 
 
-def test_a_name_that_no_key_can_hold_is_said() -> None:
-    with pytest.raises(ConfigError, match="a name has letters, digits and"):
+def test_a_name_that_no_key_can_hold_is_reported(words: SnapshotAssertion) -> None:
+    with pytest.raises(ConfigError) as caught:
         parse_config('[models."a/b"]\nbuild = "own.bench"', path=None, env={})
+    assert str(caught.value) == words

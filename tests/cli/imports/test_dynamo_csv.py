@@ -85,29 +85,29 @@ def test_files_of_expected_values_are_read(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "what"),
+    ("text", "line"),
     [
-        ("dev,name\ncuda,a,1\n", 2, "3 cells under a header of 2"),
-        ("dev,name,speedup\ncuda,,1\n", 2, "a row without a name"),
-        ("first,second\n", 1, "neither a header with a column `name` nor"),
-        ('dev,name\ncuda,"a', 2, "no CSV: unexpected end of data"),
-        (f"{DYNAMO_HEADER}\ncuda,a,4,1.234\n", 2, "4 cells under a header of 7: the file is cut"),
-        (f"{DYNAMO_HEADER}\ncuda,a,4,1.2,0\n", 2, "5 cells under a header of 7: the file is cut"),
-        ("dev,name,speedup\ncuda,a\n", 2, "2 cells under a header of 3: the file is cut off"),
-        ("name,graph_breaks,graphs\na,0\n", 2, "2 cells under a header of 3: the file is cut off"),
-        ("dev,name,speedup\ncuda,a,1.2", 2, "no newline ends the last row, as in a file that is"),
-        ("loop,count,3066000000,0.015\nadd,count,32", 2, "no newline ends the last row, as in a"),
+        ("dev,name\ncuda,a,1\n", 2),
+        ("dev,name,speedup\ncuda,,1\n", 2),
+        ("first,second\n", 1),
+        ('dev,name\ncuda,"a', 2),
+        (f"{DYNAMO_HEADER}\ncuda,a,4,1.234\n", 2),
+        (f"{DYNAMO_HEADER}\ncuda,a,4,1.2,0\n", 2),
+        ("dev,name,speedup\ncuda,a\n", 2),
+        ("name,graph_breaks,graphs\na,0\n", 2),
+        ("dev,name,speedup\ncuda,a,1.2", 2),
+        ("loop,count,3066000000,0.015\nadd,count,32", 2),
     ],
 )
 def test_a_broken_csv_is_one_error_with_its_line(
-    terminal: Terminal, text: str, line: int, what: str
+    terminal: Terminal, text: str, line: int, words: SnapshotAssertion
 ) -> None:
     (terminal.folder / "broken.csv").write_text(text)
     result = terminal.hud("import", "broken.csv")
     assert result.exit_code == 1
     (error,) = result.stderr.splitlines()
     assert error.startswith(f"hud: broken.csv:{line}: ")
-    assert what in error
+    assert error == words
 
 
 def test_a_csv_that_is_cut_anywhere_is_an_error_or_ends_with_a_whole_row(
@@ -154,24 +154,24 @@ def test_cells_that_are_no_numbers_are_counted(
     assert [result.case.shape for result in document.results] == ["bs4-night", "bs4"]
 
 
-def test_the_first_of_what_is_skipped_are_named(terminal: Terminal) -> None:
+def test_the_first_of_what_is_skipped_are_reported_by_name(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
     nameless = [{"metric": {"benchmark_values": [1.0]}}] * 7
     long = make_record("speedup", [], model="\x1b[31m" + "x" * 200)
     records = [make_record(), {"model": "odd"}, long, *nameless]
     write_lines(terminal.folder / "records.json", records)
     result = terminal.hud("import", "records.json")
-    assert [line.strip() for line in result.stdout.splitlines() if "skipped" in line] == [
-        "skipped 1: no metric (line 2)",
-        f"skipped 1: a metric without a number (line 3, ?[31m{'x' * 64}...)",
-        "skipped 7: a metric without a name (line 4; line 5; line 6; line 7; line 8; ...)",
-    ]
+    assert [line.strip() for line in result.stdout.splitlines() if "skipped" in line] == words
 
 
-def test_a_file_of_which_all_is_skipped_names_the_first_too(terminal: Terminal) -> None:
+def test_a_file_of_which_all_is_skipped_names_the_first_too(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
     write_lines(terminal.folder / "records.json", [{"model": "odd"}, {"model": "odder"}])
     result = terminal.hud("import", "records.json")
     assert result.exit_code == 1
-    assert "in it (skipped 2: no metric (line 1; line 2)). Is the file whole?" in result.stderr
+    assert result.stderr == words
 
 
 def test_torchbench_files_carry_case_and_time_in_their_names(
@@ -218,7 +218,7 @@ def test_torchbench_files_carry_case_and_time_in_their_names(
     assert results["torch-nightly"].measurements[0].metric == "v3_score"
 
 
-def test_a_file_that_is_missing_is_named_and_the_others_are_stored(
+def test_a_file_that_is_missing_is_reported_by_name_and_the_others_are_stored(
     terminal: Terminal, words: SnapshotAssertion
 ) -> None:
     write_lines(terminal.folder / "records.json", [make_record()])
@@ -229,7 +229,9 @@ def test_a_file_that_is_missing_is_named_and_the_others_are_stored(
     assert len(runs(terminal)) == 1
 
 
-def test_a_file_with_a_run_of_the_future_is_refused(terminal: Terminal) -> None:
+def test_a_file_with_a_run_of_the_future_is_refused(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
     ahead = make_record(night=1) | {"timestamp": 4_102_444_800_000}
     write_lines(terminal.folder / "ahead.json", [make_record(), ahead])
     write_lines(terminal.folder / "untimed.json", [make_record() | {"timestamp": None}])
@@ -237,11 +239,8 @@ def test_a_file_with_a_run_of_the_future_is_refused(terminal: Terminal) -> None:
         "its newest run starts at {} 00:00 UTC, more than a day after now (2026-03-02 02:30 UTC)"
     )
     done = terminal.hud("import", "ahead.json")
-    assert (done.exit_code, done.stderr) == (
-        1,
-        f"hud: ahead.json: {message.format('2100-01-01')}. Look at the clock of the machine that"
-        " measured it. Nothing of this file was imported\n",
-    )
+    assert done.exit_code == 1
+    assert done.stderr == words
     done = terminal.hud("import", "untimed.json", "--at", "2026-03-04")
     assert (done.exit_code, message.format("2026-03-04") in done.stderr) == (1, True)
     assert runs(terminal) == []

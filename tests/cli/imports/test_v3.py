@@ -27,6 +27,7 @@ from tests.support.records.v3_records import (
 )
 from tests.support.stores.imports import import_records, only_result, report_of, runs
 from tests.support.terminal import Terminal
+from tests.support.words import short_id
 
 DYNAMO_NAME = "inductor_with_cudagraphs_huggingface_amp_training_cuda_performance.csv"
 
@@ -64,7 +65,7 @@ def test_a_record_becomes_a_run_with_a_case_result(terminal: Terminal) -> None:
     assert latency.median == pytest.approx(0.0102)
 
 
-def test_an_imported_run_says_that_it_is_one(terminal: Terminal) -> None:
+def test_an_imported_run_is_marked_as_imported(terminal: Terminal) -> None:
     import_records(terminal, make_record())
     (document,) = runs(terminal)
     assert document.run.trigger == "import"
@@ -89,7 +90,7 @@ def test_an_imported_run_says_that_it_is_one(terminal: Terminal) -> None:
     ],
     ids=["object", "indented", "list", "indented list", "a list a line", "byte order mark"],
 )
-def test_every_form_of_a_file_says_the_same(terminal: Terminal, content: str) -> None:
+def test_every_form_of_a_file_gives_the_same_rows(terminal: Terminal, content: str) -> None:
     (terminal.folder / "records.json").write_text(content, encoding="utf-8")
     report_of(terminal, "records.json")
     assert only_result(terminal).measurement("latency_s")
@@ -273,25 +274,25 @@ def test_files_without_a_time_take_the_one_that_is_given(terminal: Terminal) -> 
     assert (document.run.revision, document.run.machine) == ("abc", "box")
 
 
-def test_files_without_a_time_take_their_own_and_say_so(
+def test_files_without_a_time_take_their_own_and_report_it(
     terminal: Terminal, words: SnapshotAssertion
 ) -> None:
     bare = {name: make_record()[name] for name in ("benchmark", "model", "metric")}
     path = write_lines(terminal.folder / "bare.json", [bare])
     os.utime(path, (FIRST_NIGHT_S, FIRST_NIGHT_S))
     shown = terminal.hud("import", "bare.json").stdout
-    assert "no time in the file; --at says when" in shown
+    assert shown == words
     other = ("--at", "2026-01-01", "--store", "other.duckdb")
-    assert "no time in the file" not in terminal.hud("import", "bare.json", *other).stdout
+    assert terminal.hud("import", "bare.json", *other).stdout == words
     os.utime(path, (FIRST_NIGHT_S + DAY_S,) * 2)
     again = terminal.hud("import", "bare.json").stdout
     assert again == words
 
 
-def test_import_names_the_command_that_judges(terminal: Terminal) -> None:
+def test_import_names_the_command_that_judges(terminal: Terminal, words: SnapshotAssertion) -> None:
     (terminal.folder / "new.json").write_text(json.dumps([make_record()]))
     output = terminal.hud("import", "new.json").stdout
-    assert output.endswith("\n`hud detect` judges what is new, `hud up` shows it\n")
+    assert output == words
     (document,) = runs(terminal)
     assert document.run.started_at == datetime(2026, 1, 1, tzinfo=timezone.utc)
 
@@ -306,33 +307,34 @@ def test_a_plan_that_grew_by_a_second_file_leaves_none_that_no_run_has(terminal:
     assert (checked.exit_code, checked.stderr) == (0, "")
 
 
-def test_an_unknown_format_names_the_page_of_formats(
+def test_an_unknown_format_is_refused_with_a_reference_to_the_help(
     terminal: Terminal,
+    words: SnapshotAssertion,
 ) -> None:
     (terminal.folder / "notes.txt").write_text("root:x:0:0\n")
     error = terminal.hud("import", "notes.txt").stderr
-    assert "notes.txt:1: this is no whole JSON" in error
-    assert "`hud import --help` says which formats there are" in error
+    assert error == words
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "what"),
+    ("text", "line"),
     [
-        ('{"metric": {"name": "speedup"', 3, "cut off in the middle of a value"),
-        ('{"metric": {"name": "speed', 3, "cut off in the middle of a value"),
-        ('{"metric": speedup}', 3, "no whole JSON: Expecting value"),
-        ("[1, 2]", 3, "expected a JSON object, got a number"),
-        ("null", 3, "expected a JSON object, got null"),
-        ('{"metric": 1' + "0" * 5_000 + "}", 3, "a number in this value that has too many digits"),
-        ('"text"', 3, "expected a JSON object, got a string"),
-        ('[{"metric": 1}', 3, "field 'metric' must be an object, got a number"),
-        ('[{"a": 1},\n{"b": 2}', 4, "the list that begins on line 3 has no end"),
-        ("[" * 100_000, 3, "nested too deeply"),
-        ('{"a":' * 100_000, 3, "nested too deeply"),
+        ('{"metric": {"name": "speedup"', 3),
+        ('{"metric": {"name": "speed', 3),
+        ('{"metric": speedup}', 3),
+        ("[1, 2]", 3),
+        ("null", 3),
+        ('{"metric": 1' + "0" * 5_000 + "}", 3),
+        ('"text"', 3),
+        ('[{"metric": 1}', 3),
+        ('[{"a": 1},\n{"b": 2}', 4),
+        ("[" * 100_000, 3),
+        ('{"a":' * 100_000, 3),
     ],
+    ids=short_id,
 )
 def test_a_broken_file_is_one_error_with_its_line_and_leaves_nothing(
-    terminal: Terminal, text: str, line: int, what: str
+    terminal: Terminal, text: str, line: int, words: SnapshotAssertion
 ) -> None:
     good = json.dumps(make_record())
     (terminal.folder / "broken.json").write_text(f"{good}\n{good}\n{text}")
@@ -341,42 +343,51 @@ def test_a_broken_file_is_one_error_with_its_line_and_leaves_nothing(
     assert result.exit_code == 1
     (error,) = result.stderr.splitlines()
     assert error.startswith(f"hud: broken.json:{line}: ")
-    assert what in error
-    assert error.endswith("Nothing of this file was imported")
+    assert error == words
     # The other file was imported all the same.
     (document,) = runs(terminal)
     assert document.run.revision == commit_of(1)
 
 
-def test_a_time_that_is_none_is_named_with_its_line(terminal: Terminal) -> None:
+def test_an_invalid_time_is_reported_with_its_line(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
     for broken in ("yesterday", -5, 1e30, True, "1" * 5_001, "\u00b2"):
         records = [make_record(), make_record(timestamp=broken)]
         write_lines(terminal.folder / "records.json", records)
         result = terminal.hud("import", "records.json")
         assert result.exit_code == 1
-        assert "hud: records.json:2: timestamp" in result.stderr
+        assert result.stderr == words
 
 
-def test_a_file_that_cannot_be_opened_is_one_error(tmp_path: Path) -> None:
-    with pytest.raises(ImportFailed, match=r"cannot read .*gone\.json: No such file or directory"):
+def test_a_file_that_cannot_be_opened_is_one_error(
+    tmp_path: Path, words: SnapshotAssertion
+) -> None:
+    with pytest.raises(ImportFailed) as caught:
         list(Source(tmp_path / "gone.json").texts())
+    assert str(caught.value) == words
 
 
-def test_a_file_that_changes_while_it_is_read_is_one_error(tmp_path: Path) -> None:
+def test_a_file_that_changes_while_it_is_read_is_one_error(
+    tmp_path: Path, words: SnapshotAssertion
+) -> None:
     source = Source(write_lines(tmp_path / "records.json", [make_record()]))
     digest = source.read_digest()
     write_lines(source.path, [make_record(), make_record(night=1)])
     assert sum(1 for _ in source.objects()) == 2
-    with pytest.raises(ImportFailed, match=r"records\.json was changed while it was read"):
+    with pytest.raises(ImportFailed) as caught:
         source.check_digest(digest)
+    assert str(caught.value) == words
 
 
-def test_packed_files_that_are_cut_off_are_one_error(terminal: Terminal) -> None:
+def test_packed_files_that_are_cut_off_are_one_error(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
     packed = gzip.compress(json.dumps([make_record()] * 100).encode())
     (terminal.folder / "cut.json.gz").write_bytes(packed[: len(packed) // 2])
     result = terminal.hud("import", "cut.json.gz")
     assert result.exit_code == 1
-    assert "the gzip data is damaged or cut off" in result.stderr
+    assert result.stderr == words
     (terminal.folder / "latin.json").write_bytes(b'{"model": "\xfcber"}')
     assert "no UTF-8 text" in terminal.hud("import", "latin.json").stderr
 
@@ -451,16 +462,14 @@ def test_the_format_can_be_given(terminal: Terminal) -> None:
     [("empty.json", "", "v3"), ("empty.json", "[]", "v3"), ("empty.csv", "\n", "dynamo-csv")],
 )
 def test_a_file_without_a_row_is_an_error_next_to_the_others(
-    terminal: Terminal, name: str, content: str, format_name: str
+    terminal: Terminal, name: str, content: str, format_name: str, words: SnapshotAssertion
 ) -> None:
     (terminal.folder / name).write_text(content)
     write_lines(terminal.folder / "good.json", [make_record()])
     result = terminal.hud("import", name, "good.json")
     assert result.exit_code == 1
-    assert result.stderr == (
-        f"hud: {name} has nothing to import: there is no row of the format {format_name} in it."
-        " Is the file whole? --format names another format\n"
-    )
+    assert f" {format_name} " in result.stderr
+    assert result.stderr == words
     assert result.stdout.startswith("good.json: 1 row ")
 
 
@@ -468,29 +477,31 @@ def test_a_file_without_a_row_is_an_error_next_to_the_others(
     ("content", "name"), [({}, "v3"), ({"metrics": {"latency": None}}, "torchbench")]
 )
 def test_a_file_whose_rows_are_all_skipped_is_an_error(
-    terminal: Terminal, content: Any, name: str
+    terminal: Terminal, content: Any, name: str, words: SnapshotAssertion
 ) -> None:
     write_lines(terminal.folder / "records.json", [content])
     result = terminal.hud("import", "records.json")
     assert result.exit_code == 1
-    assert f"there is no row of the format {name} in it (skipped 1: " in result.stderr
+    assert f" {name} " in result.stderr
+    assert result.stderr == words
 
 
 def test_a_value_that_is_too_long_is_not_called_cut_off(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
 ) -> None:
     monkeypatch.setattr("compile_hud.runner.files.stream_reader.MAX_VALUE_CHARS", 1 << 20)
     path = tmp_path / "long.json"
     path.write_text(json.dumps({"text": "x" * (3 << 20)}))
-    with pytest.raises(ImportFailed, match="longer than 1,048,576 characters, which is no record"):
+    with pytest.raises(ImportFailed) as caught:
         list(Source(path).objects())
+    assert str(caught.value) == words
 
 
-def test_a_time_that_nobody_can_read_is_refused(terminal: Terminal) -> None:
+def test_an_unreadable_time_is_refused(terminal: Terminal, words: SnapshotAssertion) -> None:
     write_lines(terminal.folder / "records.json", [make_record()])
     result = terminal.hud("import", "records.json", "--at", "tomorrow")
     assert result.exit_code == 2
-    assert "'tomorrow' is no time like 2026-01-31 or 2026-01-31T02:30" in result.stderr
+    assert result.stderr == words
 
 
 def test_a_large_file_is_read_piece_by_piece(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
     return terminal
 
 
-def test_counters_of_two_tools_stand_beside_the_kernels(
+def test_counters_of_two_tools_are_shown_with_the_kernels(
     terminal: Terminal, words: SnapshotAssertion
 ) -> None:
     result = terminal.hud("kernels", "counters", "latest", "bert", "ncu.csv", "nsys.csv")
@@ -76,23 +76,23 @@ def test_the_same_file_twice_changes_nothing(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "complaint"),
+    "arguments",
     [
-        (("latest", "bert", "cut.csv"), "cut.csv:3: the row has 2 cells and the header 3"),
-        (("latest", "bert", "other.csv"), "none of its kernels (other) is one of bert/"),
-        (("latest", "vit", "ncu.csv"), "has no result of 'vit'"),
-        (("out.json", "bert", "ncu.csv"), "out.json is a file; counters go to a run in the store"),
+        ("latest", "bert", "cut.csv"),
+        ("latest", "bert", "other.csv"),
+        ("latest", "vit", "ncu.csv"),
+        ("out.json", "bert", "ncu.csv"),
     ],
 )
 def test_what_does_not_fit_leaves_nothing_behind(
-    terminal: Terminal, words: tuple[str, ...], complaint: str
+    terminal: Terminal, arguments: tuple[str, ...], words: SnapshotAssertion
 ) -> None:
     Path("cut.csv").write_text(NCU[:-8])
     Path("other.csv").write_text(NCU.replace(ADD.name, "other"))
-    run, case, file = words
+    run, case, file = arguments
     result = terminal.hud("kernels", "counters", run, case, "ncu.csv", file)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert complaint in result.stderr
+    assert result.stderr == words
     assert "counters" not in terminal.hud("kernels", "latest", "bert", "--json").stdout
 
 

@@ -110,7 +110,7 @@ def test_of_many_changes_the_largest_are_printed_and_endless_names_are_cut(
     assert sum("new" in line for line in capsys.readouterr().out.splitlines()) == 120
 
 
-def test_json_tells_both_sides_and_every_row(terminal: Terminal) -> None:
+def test_json_reports_both_sides_and_every_row(terminal: Terminal) -> None:
     document = json.loads(terminal.hud("kernels", "diff", "a.json", "b.json", "--json").stdout)
     assert document["baseline"]["run_id"] == "run-a"
     assert document["candidate"]["case"]["model"] == "bert"
@@ -119,7 +119,7 @@ def test_json_tells_both_sides_and_every_row(terminal: Terminal) -> None:
     assert total + document["unexplained_us"] == pytest.approx(document["change_us"])
 
 
-def test_the_code_of_both_sides_is_told_line_by_line(terminal: Terminal) -> None:
+def test_the_code_of_both_sides_is_reported_line_by_line(terminal: Terminal) -> None:
     shown = terminal.hud("kernels", "diff", "a.json", "b.json", "--source", "add").stdout
     lines = shown.splitlines()
     assert lines[1:3] == ["--- baseline", "+++ candidate"]
@@ -132,21 +132,23 @@ def test_the_code_of_both_sides_is_told_line_by_line(terminal: Terminal) -> None
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    "name",
     [
-        ("sub", "no kernel 'sub' on either side. There are triton_poi_fused_add, "),
-        ("mul", "no code of triton_poi_fused_mul came with either side"),
+        "sub",
+        "mul",
     ],
 )
 def test_a_kernel_without_code_to_compare_is_one_clear_line(
-    terminal: Terminal, name: str, message: str
+    terminal: Terminal, name: str, words: SnapshotAssertion
 ) -> None:
     result = terminal.hud("kernels", "diff", "a.json", "b.json", "--source", name)
     assert result.exit_code == 2
-    assert message in result.stderr
+    assert result.stderr == words
 
 
-def test_runs_of_the_store_are_named_with_their_case(terminal: Terminal) -> None:
+def test_runs_of_the_store_are_chosen_with_their_case(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
     others = [make_result(case=make_case("vit"))]
     write_run(Path("b.json"), "run-b", result_of(0.006, AFTER, mean_s=2e-4), *others)
     assert terminal.hud("ingest", "a.json", "b.json").exit_code == 0
@@ -157,12 +159,11 @@ def test_runs_of_the_store_are_named_with_their_case(terminal: Terminal) -> None
         assert "+1,000.0              latency" in result.stdout
     unclear = terminal.hud("kernels", "diff", "run-a", "run-b")
     assert unclear.exit_code == 2
-    assert "run-b has 2 cases: bert/" in unclear.stderr
-    assert "Name one: run-b:CASE, or --case" in unclear.stderr
+    assert unclear.stderr == words
 
 
 @pytest.mark.parametrize("is_packed", [False, True])
-def test_two_cases_of_one_result_file_are_named_as_those_of_a_run(
+def test_two_cases_of_one_result_file_are_reported_as_those_of_a_run(
     terminal: Terminal, *, is_packed: bool
 ) -> None:
     path = Path("both.json")
@@ -186,7 +187,9 @@ def _iteration(gelu_us: float) -> list[Json]:
     ]
 
 
-def test_two_trace_files_are_compared_by_their_iterations(terminal: Terminal) -> None:
+def test_two_trace_files_are_compared_by_their_iterations(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
     paths = [
         write_trace(terminal.folder / f"{name}.json", _iteration(us))
         for name, us in (("c", 20), ("d", 30))
@@ -201,16 +204,18 @@ def test_two_trace_files_are_compared_by_their_iterations(terminal: Terminal) ->
     assert document["unexplained_us"] == pytest.approx(0, abs=1e-6)
     with_case = terminal.hud("kernels", "diff", *map(str, paths), "--case", "bert")
     assert with_case.exit_code == 2
-    assert "a trace has only one case" in with_case.stderr
+    assert with_case.stderr == words
     named = terminal.hud("kernels", "diff", f"{paths[0]}:bert", "a.json")
     assert named.exit_code == 2
-    assert "is a trace, which has only one case: leave out :bert" in named.stderr
+    assert named.stderr == words
 
 
-def test_a_trace_that_is_not_there_is_called_a_file(terminal: Terminal) -> None:
+def test_a_trace_that_is_not_there_is_called_a_file(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
     result = terminal.hud("kernels", "diff", "gone.json.gz", "a.json")
     assert result.exit_code == 2
-    assert "there is no file gone.json.gz. Name a trace of torch.profiler or" in result.stderr
+    assert result.stderr == words
 
 
 def test_a_file_that_is_no_trace_is_one_clear_line(terminal: Terminal) -> None:

@@ -87,7 +87,7 @@ def ingest(terminal: Terminal) -> None:
     assert terminal.hud("ingest", "out.json").exit_code == 0
 
 
-def test_the_kernels_stand_longest_first_and_the_parts_beside_the_latency(
+def test_kernels_are_listed_longest_first_and_parts_with_the_latency(
     terminal: Terminal, words: SnapshotAssertion
 ) -> None:
     result = terminal.hud("kernels", "out.json", "bert")
@@ -95,7 +95,9 @@ def test_the_kernels_stand_longest_first_and_the_parts_beside_the_latency(
     assert result.stdout.splitlines() == words
 
 
-def test_a_gpu_tells_how_busy_it_was_and_where_the_trace_is(terminal: Terminal) -> None:
+def test_a_gpu_reports_how_busy_it_was_and_where_the_trace_is(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
     profile = replace(PROFILE, busy=0.75, is_graph_replay=True, overlap_s=0.002, latency_s=None)
     result = with_kernels(details={"profile": profile.to_json()})
     Path("gpu.json").write_text(document_of(result))
@@ -103,13 +105,11 @@ def test_a_gpu_tells_how_busy_it_was_and_where_the_trace_is(terminal: Terminal) 
     folder.mkdir(parents=True)
     (folder / "r1.json.gz").touch()
     shown = terminal.hud("kernels", "gpu.json", "bert").stdout
-    assert "device     busy 75.0 %, replayed as a CUDA graph\n" in shown
-    assert "overlap    2.00 ms parallel to other kernels\n" in shown
-    assert "trace      .hud/store.duckdb.traces/r1.json.gz\n" in shown
+    assert shown == words
     assert "remainder" not in shown
 
 
-def test_thousands_are_told_in_full(terminal: Terminal) -> None:
+def test_thousands_are_written_in_full(terminal: Terminal) -> None:
     fast = replace(ADD, num_bytes=1.1724e12 * ADD.mean_s)
     Path("fast.json").write_text(document_of(with_kernels(kernels=[fast])))
     assert "  1,172  " in terminal.hud("kernels", "fast.json", "bert").stdout
@@ -157,53 +157,39 @@ def test_the_code_of_a_kernel_is_printed_without_what_steers_a_terminal(
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    "arguments",
     [
-        (("out.json", "vit/*/default/*"), "it was measured without recording them. With [run] ker"),
-        (("out.json", "vit/*/default/*"), "`hud run --model vit --mode default --phase inference"),
-        (
-            ("out.json", "vit/*/eager/*"),
-            "run run-1 has no kernels of vit/inference/tiny/fp32/eager/",
-        ),
-        (("out.json", "vit/*/eager/*"), "it ended failed"),
-        (("out.json", "vit"), "more than one result fits 'vit'"),
-        (("out.json", "nett"), "has no result of 'nett'"),
-        (("nowhere", "bert"), "'nowhere' is no result file, no run and no revision"),
-        (
-            ("out.json", "bert", "--source", "add"),
-            "more than one code fits 'add': cpp_fused_add_0,",
-        ),
-        (
-            ("out.json", "bert", "--source", "mkl"),
-            "mkl_gemm is a library kernel (mkl): only kernels",
-        ),
-        (
-            ("out.json", "bert", "--source", "x"),
-            "cpu runs no kernel 'x'. It runs cpp_fused_add_0, ",
-        ),
-        (("late.json", "bert", "--source", "add"), "the code of cpp_fused_add_0 did not come wi"),
-        (("late.json", "ref"), "it is a reference case, of which none are recorded"),
+        ("out.json", "vit/*/default/*"),
+        ("out.json", "vit/*/eager/*"),
+        ("out.json", "vit"),
+        ("out.json", "nett"),
+        ("nowhere", "bert"),
+        ("out.json", "bert", "--source", "add"),
+        ("out.json", "bert", "--source", "mkl"),
+        ("out.json", "bert", "--source", "x"),
+        ("late.json", "bert", "--source", "add"),
+        ("late.json", "ref"),
     ],
 )
-def test_what_is_not_there_is_said_in_one_line(
-    terminal: Terminal, words: tuple[str, ...], message: str
+def test_a_missing_kernel_case_or_run_is_one_line(
+    terminal: Terminal, arguments: tuple[str, ...], words: SnapshotAssertion
 ) -> None:
     reference = make_result("ref", case=make_case("ref_gemm", family="reference"))
     Path("late.json").write_text(
         document_of(with_kernels(kernels=[ADD], sources=[], details={}), reference)
     )
-    result = terminal.hud("kernels", *words)
+    result = terminal.hud("kernels", *arguments)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert message in result.stderr
+    assert result.stderr == words
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_an_imported_history_has_no_kernels(terminal: Terminal) -> None:
+def test_an_imported_history_has_no_kernels(terminal: Terminal, words: SnapshotAssertion) -> None:
     run = make_run("other", toolchain="imported:hud")
     imported = make_document(run, results=[make_result(run=run)])
     Path("imported.json").write_text(json.dumps(imported.to_json()))
     message = terminal.hud("kernels", "imported.json", "bert").stderr
-    assert "it was imported, and numbers alone come with a history" in message
+    assert message == words
 
 
 def test_long_lists_of_names_are_cut(terminal: Terminal) -> None:
@@ -245,28 +231,28 @@ def test_a_script_runs_one_kernel_alone(terminal: Terminal) -> None:
     Path("alone.json").write_text(document)
     shown = terminal.hud("kernels", "alone.json", "bert", "--repro", ADD.name)
     assert shown.exit_code == 0
-    assert shown.stdout.startswith('"""cpp_fused_add_0 alone, as bert/inference/tiny/fp32/')
+    assert shown.stdout.startswith('"""cpp_fused_add_0 alone, as bert/')
     assert code.text in shown.stdout
     as_json = terminal.hud("kernels", "alone.json", "bert", "--repro", ADD.name, "--json")
     assert json.loads(as_json.stdout) == {"script": shown.stdout}
 
 
 @pytest.mark.parametrize(
-    ("name", "complaint"),
+    "name",
     [
-        ("cpp_fused_add_0", "nobody saw what cpp_fused_add_0 was called with"),
-        ("mkl_gemm", "mkl_gemm is a library kernel (mkl)"),
+        "cpp_fused_add_0",
+        "mkl_gemm",
     ],
 )
-def test_a_kernel_that_cannot_run_alone_says_why(
-    terminal: Terminal, name: str, complaint: str
+def test_a_kernel_that_cannot_run_alone_has_a_reason(
+    terminal: Terminal, name: str, words: SnapshotAssertion
 ) -> None:
     result = terminal.hud("kernels", "out.json", "bert", "--repro", name)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert complaint in result.stderr
+    assert result.stderr == words
 
 
-def test_one_thing_is_printed_at_a_time(terminal: Terminal) -> None:
+def test_one_thing_is_printed_at_a_time(terminal: Terminal, words: SnapshotAssertion) -> None:
     result = terminal.hud("kernels", "out.json", "bert", "--repro", "a", "--source", "a")
     assert result.exit_code == 2
-    assert "--source and --repro print one thing each" in result.stderr
+    assert result.stderr == words

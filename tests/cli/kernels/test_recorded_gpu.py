@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.runner.analysis.stats.estimates import estimate
 from compile_hud.runner.analysis.stats.launch_noise import launch_spread
@@ -103,17 +104,17 @@ def test_intervals_are_those_that_the_samples_give_today(document: dict[str, Any
     ("variant", "busy", "recorded", "idle"),
     [("eager", "86.2 %", "31.3 %", "864 us"), ("default", "92.9 %", "89.3 %", "730 us")],
 )
-def test_a_device_is_told_as_busy_as_the_latency_leaves_it(
+def test_the_busy_share_of_a_device_fits_the_latency(
     variant: str, busy: str, recorded: str, idle: str, tmp_path: Path
 ) -> None:
     runner = CliRunner()
     store = ["--store", f"duckdb:///{tmp_path}/store.duckdb"]
     assert runner.invoke(main, ["ingest", *store, str(DOCUMENT)]).exit_code == 0
-    words = ["kernels", *store, RUN, f"bert/inference/full/bf16/{variant}/cuda"]
-    output = runner.invoke(main, words).output
-    assert f"busy {busy} ({recorded} under the profiler), launched one by one" in output
+    arguments = ["kernels", *store, RUN, f"bert/inference/full/bf16/{variant}/cuda"]
+    output = runner.invoke(main, arguments).output
+    assert f"busy {busy} ({recorded} under the profiler)" in output
     assert re.search(rf"^idle +{idle} +", output, flags=re.MULTILINE)
-    profile = json.loads(runner.invoke(main, [*words, "--json"]).output)["profile"]
+    profile = json.loads(runner.invoke(main, [*arguments, "--json"]).output)["profile"]
     assert f"{profile['busy']:.1%}" == recorded.replace(" ", "")
     assert f"{profile['busy_without_profiler']:.1%}" == busy.replace(" ", "")
     assert sum(profile["parts"].values()) == pytest.approx(profile["iteration_s"])
@@ -121,8 +122,8 @@ def test_a_device_is_told_as_busy_as_the_latency_leaves_it(
     assert busy_s == pytest.approx(profile["latency_s"])
 
 
-def test_a_recorded_run_tells_by_its_kernels_why_it_is_slower(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_recorded_run_reports_by_its_kernels_why_it_is_slower(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
 ) -> None:
     # The clock of the machine that runs the tests is not what is tested.
     monkeypatch.setattr("compile_hud.runner.files.json_files.MAX_AHEAD", timedelta(days=36_500))
@@ -132,21 +133,22 @@ def test_a_recorded_run_tells_by_its_kernels_why_it_is_slower(
     output = runner.invoke(main, ["show", RUN, *store]).output
     assert "NVIDIA H200" in output
     assert "10.3 ms    0.64x" in output
-    words = ["kernels", "diff", "--json", *store, f"{BERT}/eager", f"{BERT}/default"]
-    result = runner.invoke(main, words)
+    arguments = ["kernels", "diff", "--json", *store, f"{BERT}/eager", f"{BERT}/default"]
+    result = runner.invoke(main, arguments)
     assert result.exit_code == 0, result.output
     diff = json.loads(result.output)
     # Under the profiler eager took three times as long, all of it gaps.
     assert (diff["unexplained_us"], diff["unexplained"]) == (0.0, "")
-    printed = runner.invoke(main, [word for word in words if word != "--json"]).output
+    printed = runner.invoke(main, [word for word in arguments if word != "--json"]).output
     assert "+4,058.3" in printed
     assert "unexplained" not in printed
     assert diff["noise"] == ""
     rows = diff["rows"]
     # Why compiling makes it slower: attention in float32, and taken apart.
     largest = rows[0]
-    assert (largest["class"], largest["matched_by"]) == ("split", "attention and its parts")
-    assert largest["text"].startswith("7 kernels do what 2 did (attention): 439 -> 6,162 us")
+    assert largest["class"] == "split"
+    assert largest["matched_by"] == words
+    assert "(attention): 439 -> 6,162 us" in largest["text"]
     # Its operator clears memory first.
     names = {kernel["name"] for kernel in largest["baseline"]}
     assert {name.partition("_")[0] for name in names} == {"cudnn", "Memset (Device)"}

@@ -42,30 +42,37 @@ def test_json_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["{", "\xff"])
-def test_what_is_no_json_is_a_record_error(tmp_path: Path, content: str) -> None:
+def test_invalid_json_is_a_record_error(
+    tmp_path: Path, content: str, words: SnapshotAssertion
+) -> None:
     path = tmp_path / "a.json"
     path.write_text(content, encoding="latin-1")
-    with pytest.raises(RecordError, match=r"a\.json is not whole JSON: "):
+    with pytest.raises(RecordError) as caught:
         read_json(path)
+    assert str(caught.value) == words
 
 
-def test_what_is_nested_too_deeply_is_said_in_our_own_words(tmp_path: Path) -> None:
+def test_json_nested_too_deeply_is_a_record_error(tmp_path: Path, words: SnapshotAssertion) -> None:
     path = tmp_path / "a.json"
     path.write_text(NESTED)
-    with pytest.raises(RecordError, match=r"^a\.json is not whole JSON: it is nested too deeply$"):
+    with pytest.raises(RecordError) as caught:
         read_json(path)
+    assert caught.value.parameters == {"path": "a.json"}
+    assert str(caught.value) == words
 
 
-def test_what_is_larger_than_any_run_is_not_even_parsed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_file_larger_than_any_run_is_not_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
 ) -> None:
     path = tmp_path / "a.json"
     path.write_text("[1, 2, 3]", encoding="ascii")
     monkeypatch.setattr(documents, "MAX_JSON_BYTES", 9)
     assert read_json(path) == [1, 2, 3]
     monkeypatch.setattr(documents, "MAX_JSON_BYTES", 8)
-    with pytest.raises(RecordError, match=r"a\.json is larger than 8 bytes"):
+    with pytest.raises(RecordError) as caught:
         read_json(path)
+    assert caught.value.parameters == {"path": "a.json"}
+    assert str(caught.value) == words
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
@@ -79,7 +86,9 @@ def test_a_pipe_is_read(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
     writer.join()
 
 
-def test_what_is_packed_with_gzip_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gzip_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
+) -> None:
     # By what it is, not by its name.
     path = tmp_path / "a.json"
     path.write_bytes(gzip.compress(b"[1, 2, 3]"))
@@ -87,40 +96,49 @@ def test_what_is_packed_with_gzip_is_read(tmp_path: Path, monkeypatch: pytest.Mo
     assert read_json(path) == [1, 2, 3]
     # What counts is what it is unpacked: a few bytes may become any number.
     path.write_bytes(gzip.compress(b"[" + b" " * 100_000 + b"]"))
-    with pytest.raises(RecordError, match=r"a\.json is larger than 9 bytes"):
+    with pytest.raises(RecordError) as caught:
         read_json(path)
+    assert caught.value.parameters == {"path": "a.json"}
+    assert str(caught.value) == words
 
 
-def test_gzip_that_is_damaged_or_cut_off_is_a_record_error(tmp_path: Path) -> None:
+def test_gzip_that_is_damaged_or_cut_off_is_a_record_error(
+    tmp_path: Path, words: SnapshotAssertion
+) -> None:
     path = tmp_path / "a.json.gz"
     whole = gzip.compress(b'{"a": "%s"}' % bytes(range(65, 91)))
     for content in (whole[:-9], whole[:12] + b"\xff\xff\xff" + whole[15:], whole[:2]):
         path.write_bytes(content)
-        with pytest.raises(RecordError, match=r"a\.json\.gz is not whole gzip: "):
+        with pytest.raises(RecordError) as caught:
             read_json(path)
+        assert caught.value.parameters["path"] == "a.json.gz"
+        assert str(caught.value) == words
 
 
-def test_a_result_file_that_is_none_is_named(tmp_path: Path) -> None:
+def test_an_invalid_result_file_is_refused_by_name(
+    tmp_path: Path, words: SnapshotAssertion
+) -> None:
     path = tmp_path / "a.json"
     path.write_text("{}")
-    with pytest.raises(RecordError, match=rf"{path} is no result file of `hud run --json`: "):
+    with pytest.raises(RecordError) as caught:
         read_document(path)
+    assert str(caught.value) == words
 
 
 @pytest.mark.parametrize("command", [["compare", "a.json", "a.json"], ["ingest", "a.json"]])
 def test_a_nested_file_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], words: SnapshotAssertion
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.json").write_text(NESTED)
     result = Terminal(tmp_path).hud(*command)
     assert result.exit_code == 2
-    assert "a.json is no result file of `hud run --json`: a.json is not whole" in result.stderr
+    assert result.stderr == words
     assert result.stderr.count("\n") == 1
 
 
 def test_compare_names_a_file_that_may_not_be_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
 ) -> None:
     def forbidden(_path: Path) -> bytes:
         raise PermissionError(13, "Permission denied")
@@ -131,10 +149,10 @@ def test_compare_names_a_file_that_may_not_be_read(
     monkeypatch.setattr(documents, "read_json", forbidden)
     result = terminal.hud("compare", "a.json", "a.json")
     assert result.exit_code == 2
-    assert "cannot read a.json: [Errno 13] Permission denied" in result.stderr
+    assert result.stderr == words
 
 
-def test_a_nested_file_in_the_spool_blocks_nobody(terminal: Terminal) -> None:
+def test_a_nested_file_in_the_spool_blocks_no_other(terminal: Terminal) -> None:
     spool = Spool(terminal.folder / ".hud" / "spool")
     spool.directory.mkdir(parents=True)
     (spool.directory / "1.json").write_text(NESTED)
@@ -144,28 +162,25 @@ def test_a_nested_file_in_the_spool_blocks_nobody(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    "name",
     [
-        (
-            "wrong",
-            "'wrong' is no result file, no run and no revision in the store .hud/store.duckdb."
-            " `hud runs` lists what there is",
-        ),
-        ("run", "more than one run starts with 'run': run-2, run-1, ... Name one whole"),
+        "wrong",
+        "run",
     ],
 )
-def test_a_side_that_is_nowhere_is_told_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, message: str
+def test_a_side_that_is_nowhere_is_reported_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, words: SnapshotAssertion
 ) -> None:
     monkeypatch.chdir(tmp_path)
     terminal = Terminal(tmp_path)
     for number in (1, 2):
         terminal.store().save_run(make_run(f"run-{number}"))
     result = terminal.hud("compare", "run-1", name)
-    assert (result.exit_code, result.stderr) == (2, f"hud: {message}\n")
+    assert result.exit_code == 2
+    assert result.stderr == words
 
 
-def test_the_latest_run_of_an_empty_store_is_told_as_such(
+def test_the_latest_run_of_an_empty_store_is_reported_as_such(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -199,7 +214,7 @@ def write_run(path: str, *, run_id: str, of_run: str = "") -> None:
     Path(path).write_text(json.dumps(document), encoding="utf-8")
 
 
-def test_a_file_with_a_mistake_is_named_and_the_others_are_stored(
+def test_a_file_with_a_mistake_is_reported_by_name_and_the_others_are_stored(
     terminal: Terminal, words: SnapshotAssertion
 ) -> None:
     write_run("a.json", run_id="a")
@@ -210,7 +225,7 @@ def test_a_file_with_a_mistake_is_named_and_the_others_are_stored(
     done = terminal.hud("ingest", *files)
     assert done.exit_code == 2
     first, second = done.stderr.splitlines()
-    assert first.startswith("hud: broken.json is no result file of `hud run --json`: ")
+    assert first == words
     assert second == words
     assert done.stdout == (words)
     assert {summary.run.id for summary in load_runs(terminal.store())} == {"a", "b"}
@@ -219,7 +234,7 @@ def test_a_file_with_a_mistake_is_named_and_the_others_are_stored(
     assert [item["file"] for item in again["errors"]] == ["broken.json", "mixed.json"]
 
 
-def test_what_is_no_file_or_has_no_run_is_named_and_the_others_are_stored(
+def test_missing_and_empty_files_are_reported_and_the_others_stored(
     terminal: Terminal, words: SnapshotAssertion
 ) -> None:
     write_run("a.json", run_id="a")
@@ -233,7 +248,9 @@ def test_what_is_no_file_or_has_no_run_is_named_and_the_others_are_stored(
     assert {summary.run.id for summary in load_runs(terminal.store())} == {"a", "b"}
 
 
-def test_what_is_told_of_a_file_is_no_longer_than_anybody_reads(terminal: Terminal) -> None:
+def test_an_error_about_a_file_has_a_bounded_length(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
     write_run("phase.json", run_id="a")
     document = json.loads(Path("phase.json").read_text())
     document["results"][0]["case"]["phase"] = "p" * 5000
@@ -241,11 +258,11 @@ def test_what_is_told_of_a_file_is_no_longer_than_anybody_reads(terminal: Termin
     write_run("mixed.json", run_id="m", of_run="o" * 5000)
     done = terminal.hud("ingest", "phase.json", "mixed.json")
     first, second = done.stderr.splitlines()
-    assert f"field 'phase' is 'ppp{'p' * 73}...; allowed: inference, training, other" in first
-    assert second == "hud: " + f"mixed.json: result m-1 is of run {'o' * 2000}"[:997] + "..."
+    assert first == words
+    assert second == words
 
 
-def test_a_store_that_takes_no_more_is_told_beside_what_it_took(
+def test_a_full_store_is_reported_with_what_it_took(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
 ) -> None:
     names = ["a", "b", "c"]
@@ -285,35 +302,30 @@ TOO_LATE = (
 
 
 @pytest.mark.parametrize(
-    ("part", "key", "at", "message"),
+    ("part", "key", "at"),
     [
-        ("run", "finished_at", LATER, f"run r finishes{TOO_LATE}"),
+        ("run", "finished_at", LATER),
         (
             "run",
             "started_at",
             "0001-01-01T00:00:00+00:00",
-            "run r starts in the year 1. Look at the clock of the machine that measured it",
         ),
         (
             "run",
             "finished_at",
             "2026-01-01T02:28:59+00:00",
-            "run r finishes at 2026-01-01 02:28:59 UTC, before it starts (2026-01-01 02:30:00 UTC)."
-            " Look at the clock of the machine that measured it",
         ),
-        ("result", "started_at", LATER, f"result r-1 of run r starts{TOO_LATE}"),
-        ("result", "finished_at", LATER, f"result r-1 of run r finishes{TOO_LATE}"),
+        ("result", "started_at", LATER),
+        ("result", "finished_at", LATER),
         (
             "result",
             "finished_at",
             "2025-01-01T00:00:00+00:00",
-            "result r-1 of run r finishes at 2025-01-01 00:00:00 UTC, before it starts"
-            " (2026-01-01 02:30:00 UTC). Look at the clock of the machine that measured it",
         ),
     ],
 )
-def test_what_ends_when_it_cannot_have_ended_is_refused(
-    terminal: Terminal, part: str, key: str, at: str, message: str
+def test_impossible_times_are_refused(
+    terminal: Terminal, part: str, key: str, at: str, words: SnapshotAssertion
 ) -> None:
     write_run("r.json", run_id="r")
     document = json.loads(Path("r.json").read_text())
@@ -321,7 +333,8 @@ def test_what_ends_when_it_cannot_have_ended_is_refused(
     section[key] = at
     Path("r.json").write_text(json.dumps(document))
     done = terminal.hud("ingest", "r.json")
-    assert (done.exit_code, done.stderr) == (2, f"hud: r.json: {message}\n")
+    assert done.exit_code == 2
+    assert done.stderr == words
     assert load_runs(terminal.store()) == []
 
 
@@ -352,9 +365,7 @@ def test_what_is_measured_while_a_pipe_is_waited_for_is_not_of_the_future(
     assert terminal.hud("ingest", "r.json").exit_code == 0
 
 
-def test_a_run_without_results_is_said_to_have_none(
-    terminal: Terminal, words: SnapshotAssertion
-) -> None:
+def test_a_run_without_results_has_none(terminal: Terminal, words: SnapshotAssertion) -> None:
     write_run("r.json", run_id="r")
     document = json.loads(Path("r.json").read_text())
     Path("r.json").write_text(json.dumps(document | {"results": []}))
@@ -379,7 +390,9 @@ def hud_with_input(stdin: int | None, *words: str) -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize("is_packed", [False, True])
-def test_a_pipe_or_a_socket_is_read_as_a_file_is(terminal: Terminal, *, is_packed: bool) -> None:
+def test_a_pipe_or_a_socket_is_read_as_a_file_is(
+    terminal: Terminal, words: SnapshotAssertion, *, is_packed: bool
+) -> None:
     del terminal
     write_run("r.json", run_id="r")
     content = Path("r.json").read_bytes()
@@ -389,18 +402,23 @@ def test_a_pipe_or_a_socket_is_read_as_a_file_is(terminal: Terminal, *, is_packe
         ours.shutdown(socket.SHUT_WR)
         # However often it is named.
         code, output, error = hud_with_input(theirs.fileno(), "ingest", "-", "-")
-    assert (code, output) == (0, "1 result stored, 0 in already, 0 set aside, 0 left\n"), error
+    assert code == 0
+    assert output == words
 
 
-def test_an_input_that_is_no_run_is_named(terminal: Terminal, words: SnapshotAssertion) -> None:
+def test_an_input_that_is_no_run_is_reported_by_name(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
     del terminal
     Path("broken").write_text("{")
     with Path("broken").open() as broken:
         code, output, error = hud_with_input(broken.fileno(), "ingest", "-")
-    assert (code, output.endswith("; not all of: standard input\n")) == (2, True)
-    assert error.startswith("hud: standard input is no result file of `hud run --json`: ")
+    assert code == 2
+    assert output == words
+    assert error == words
     code, _, error = hud_with_input(subprocess.DEVNULL, "ingest", "-")
-    assert (code, error.endswith("standard input is empty\n")) == (2, True)
+    assert code == 2
+    assert error == words
     code, _, error = hud_with_input(None, "ingest", "-")
     assert code == 2
     assert error == words
@@ -411,7 +429,7 @@ def test_a_file_may_be_called_like_standard_input(terminal: Terminal) -> None:
     assert terminal.json("ingest", "./-", "--json")["ingested"] == 1
 
 
-def test_a_file_of_the_spool_that_nobody_can_read_is_said_once(
+def test_an_unreadable_file_of_the_spool_is_reported_once(
     terminal: Terminal, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = Path(".hud/spool/half.json")

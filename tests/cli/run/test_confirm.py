@@ -24,11 +24,18 @@ from compile_hud.runner.protocol.messages import LaunchReport
 from compile_hud.runner.workspace import Dependencies, Workspace
 from tests.support.fakes import FACTS, FakeExecutor
 from tests.support.runs.nights import LAUNCH_S, OLD_TORCH, Launches, Nights, history, slower
+from tests.support.words import replacing_numbers
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("histories")
+
+
+@pytest.fixture
+def words(snapshot: SnapshotAssertion, tmp_path: Path) -> SnapshotAssertion:
+    """Return the snapshot of a surface's words, without decimal numbers."""
+    return snapshot.with_defaults(matcher=replacing_numbers(tmp_path))
 
 
 @pytest.fixture
@@ -41,6 +48,7 @@ def terminal(tmp_path: Path, made: Path, monkeypatch: pytest.MonkeyPatch) -> Nig
 
 def test_a_slowdown_is_confirmed_in_its_first_night_in_turn_with_the_old_toolchain(
     terminal: Nights,
+    words: SnapshotAssertion,
 ) -> None:
     history(terminal, facts=OLD_TORCH)
     launches = Launches(terminal, slower(0.010, 0.012, 0.012))
@@ -72,9 +80,7 @@ def test_a_slowdown_is_confirmed_in_its_first_night_in_turn_with_the_old_toolcha
     assert names == ["new"] * 3 + ["old", "new", "new", "old"] * 4
     assert alert.cause_kind == "eager"
     assert alert.environment_diff == {"torch": ["2.12.0@fedcba9876", alert.first_bad.revision]}
-    key = "net/inference/default/fp32/eager/cpu latency_cpu_s"
-    assert f"confirmed in turn with toolchain old: {key}: +" in result.stderr
-    assert f"regression: {key}: nothing is compiled in an eager case" in result.stderr
+    assert result.stderr == words
 
 
 def test_what_was_measured_again_is_no_point_of_the_series(terminal: Nights) -> None:
@@ -86,7 +92,7 @@ def test_what_was_measured_again_is_no_point_of_the_series(terminal: Nights) -> 
     assert len(load_runs(terminal.store())) == 12
 
 
-def test_a_confirmed_suspect_stands_until_the_judge_finds_it_and_is_told_once(
+def test_a_confirmed_suspect_stays_until_judged_and_is_notified_once(
     terminal: Nights,
 ) -> None:
     history(terminal, facts=OLD_TORCH)
@@ -121,13 +127,15 @@ def test_a_confirmed_suspect_is_fixed_once_the_level_is_back(terminal: Nights) -
     assert states == [AlertState.OPEN, AlertState.OPEN, AlertState.FIXED]
 
 
-def test_a_blip_is_refuted_told_to_nobody_and_kept(terminal: Nights) -> None:
+def test_a_refuted_blip_is_stored_and_not_notified(
+    terminal: Nights, words: SnapshotAssertion
+) -> None:
     history(terminal, facts=OLD_TORCH)
     Launches(terminal, slower(0.010, 0.012, 0.010))
     result = terminal.tonight()
     assert result.exit_code == 0, result.output
     assert "regression" not in result.stderr
-    assert "refuted in turn with toolchain old: net/inference/" in result.stderr
+    assert result.stderr == words
     alert = terminal.alerts()["latency_cpu_s"]
     assert (alert.state, alert.verdict, alert.is_confirmed) == (
         AlertState.FIXED,
@@ -182,7 +190,9 @@ def test_a_toolchain_at_another_commit_is_not_the_old_one(terminal: Nights) -> N
     assert confirmation["method"] == "history"
 
 
-def test_a_machine_that_got_slower_is_refuted_as_a_regression(terminal: Nights) -> None:
+def test_a_machine_that_got_slower_is_refuted_as_a_regression(
+    terminal: Nights, words: SnapshotAssertion
+) -> None:
     terminal.use_references()
     history(terminal)
     Launches(terminal, slower(0.010, 0.012, 0.012, references_s=0.006))
@@ -191,15 +201,17 @@ def test_a_machine_that_got_slower_is_refuted_as_a_regression(terminal: Nights) 
     alert = terminal.alerts()["latency_cpu_s"]
     assert alert.is_confirmed is False
     assert alert.cause_kind == "machine"
-    assert alert.cause_text.startswith("the machine moved: ref_")
+    assert alert.cause_text == words
 
 
-def test_without_reference_cases_the_history_of_a_time_is_inconclusive(terminal: Nights) -> None:
+def test_without_reference_cases_the_history_of_a_time_is_inconclusive(
+    terminal: Nights, words: SnapshotAssertion
+) -> None:
     history(terminal)
     Launches(terminal, slower(0.010, 0.012, 0.012))
     result = terminal.tonight()
     assert result.exit_code == 0
-    assert "inconclusive against the history" in result.stderr
+    assert result.stderr == words
     alert = terminal.alerts()["latency_cpu_s"]
     assert (alert.state, alert.verdict, alert.is_confirmed) == (
         AlertState.FIXED,
@@ -220,8 +232,8 @@ def test_a_confirmation_has_minutes_however_short_its_run_was(terminal: Nights) 
     assert terminal.alerts()["latency_cpu_s"].confirmation is not None
 
 
-def test_what_does_not_fit_into_the_time_says_so_and_is_not_measured(
-    terminal: Nights, monkeypatch: pytest.MonkeyPatch
+def test_cases_beyond_the_time_budget_are_reported_and_not_measured(
+    terminal: Nights, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
 ) -> None:
     monkeypatch.setattr(confirm, "MIN_BUDGET_S", 0.0)
     history(terminal)
@@ -230,16 +242,13 @@ def test_what_does_not_fit_into_the_time_says_so_and_is_not_measured(
     result = terminal.tonight()
     assert result.exit_code == 0
     assert launches.num_new == 1
-    assert "measuring 1 suspected case again, within 0:01 (20% of the run)" in result.stderr
-    assert (
-        "inconclusive: net/inference/default/fp32/eager/cpu latency_cpu_s:"
-        " measuring it again takes about 0:03, of 0:01 there were 0:01 left;"
-        " [run] confirm_share sets how much there is"
-    ) in result.stderr
+    assert result.stderr == words
     assert terminal.alerts() == {}
 
 
-def test_a_step_that_nobody_could_measure_again_is_told_and_fails_no_run(terminal: Nights) -> None:
+def test_an_unconfirmed_step_is_notified_and_fails_no_run(
+    terminal: Nights, words: SnapshotAssertion
+) -> None:
     history(terminal)
     terminal.share = "0"
     codes = []
@@ -249,7 +258,7 @@ def test_a_step_that_nobody_could_measure_again_is_told_and_fails_no_run(termina
         result = terminal.tonight()
         codes.append(result.exit_code)
     assert codes == [0, 0, 0]
-    assert "regression: net/inference/default/fp32/eager/cpu: slower by" in result.stderr
+    assert result.stderr == words
     alert = terminal.alerts()["latency_cpu_s"]
     assert (alert.state, alert.is_confirmed) == (AlertState.OPEN, None)
     assert alert.confirmation is not None
@@ -293,7 +302,7 @@ def test_the_setting_is_overruled_by_the_option(terminal: Nights) -> None:
     assert "old" in {name for name, _ in launches.launched}
 
 
-def test_a_case_that_fails_when_it_is_measured_again_says_why(
+def test_a_case_that_fails_when_it_is_measured_again_has_a_reason(
     terminal: Nights, words: SnapshotAssertion
 ) -> None:
     history(terminal, facts=OLD_TORCH)
@@ -311,7 +320,9 @@ def test_a_case_that_fails_when_it_is_measured_again_says_why(
     assert confirmation["reason"] == words
 
 
-def test_a_toolchain_that_changed_since_the_run_has_nothing_to_say(terminal: Nights) -> None:
+def test_a_toolchain_that_changed_since_the_run_has_nothing_to_say(
+    terminal: Nights, words: SnapshotAssertion
+) -> None:
     history(terminal, facts=OLD_TORCH)
     launches = Launches(terminal, slower(0.010, 0.012, 0.012))
     usual = launches.on_executor
@@ -324,10 +335,10 @@ def test_a_toolchain_that_changed_since_the_run_has_nothing_to_say(terminal: Nig
     terminal.on_executor = on_executor
     result = terminal.tonight()
     assert result.exit_code == 0
-    assert "toolchain current is at 2.99.0@0123456789 by now" in result.stderr
+    assert result.stderr == words
 
 
-def test_a_model_that_the_settings_forgot_is_said_not_raised(terminal: Nights) -> None:
+def test_a_model_missing_in_the_settings_is_reported_without_an_error(terminal: Nights) -> None:
     history(terminal)
     Launches(terminal, slower(0.010, 0.012, 0.012))
     terminal.tonight("--no-confirm")
@@ -371,7 +382,7 @@ def test_ctrl_c_while_measuring_again_ends_cleanly_and_keeps_the_run(
     assert terminal.alerts() == {}
 
 
-def test_a_failure_is_tried_again_and_one_that_comes_and_goes_is_said(
+def test_a_failure_is_retried_and_a_flaky_one_is_reported(
     terminal: Nights, words: SnapshotAssertion
 ) -> None:
     history(terminal)
@@ -389,7 +400,7 @@ def test_a_failure_is_tried_again_and_one_that_comes_and_goes_is_said(
     assert alert.confirmation["reason"] == words
 
 
-def test_a_failure_that_lasts_is_confirmed(terminal: Nights) -> None:
+def test_a_failure_that_lasts_is_confirmed(terminal: Nights, words: SnapshotAssertion) -> None:
     history(terminal)
     launches = Launches(terminal, slower(0.010, 0.010, 0.010))
     launches.on_launch = lambda _name, _place: LaunchReport(
@@ -397,7 +408,5 @@ def test_a_failure_that_lasts_is_confirmed(terminal: Nights) -> None:
     )
     result = terminal.tonight()
     assert result.exit_code == 1
-    assert "confirmed: net/inference/default/fp32/eager/cpu outcome: failed again: it broke" in (
-        result.stderr
-    )
+    assert result.stderr == words
     assert terminal.alerts()["outcome"].is_confirmed

@@ -41,23 +41,14 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
     return terminal
 
 
-def test_progress_and_table_name_the_toolchain(terminal: Terminal) -> None:
+def test_progress_and_table_name_the_toolchain(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
     result = terminal.hud(*BOTH)
     assert result.exit_code == 0, result.output
     lines = result.stderr.splitlines()
     first, second = (line.split()[1] for line in lines[2:4])
-    assert lines == [
-        "starting toolchain stable on cpu",
-        "starting toolchain night on cpu",
-        f"run {first} (stable): 2 cases, torch 2.13.0+cpu@0123456789 on Fake CPU",
-        f"run {second} (night): 2 cases, torch 2.14.0.dev1@0123456789 on Fake CPU",
-        "[1/2] stable: net eager inference default fp32: 10.0 ms (0:10)",
-        "[1/2] night: net eager inference default fp32: 10.0 ms (0:10)",
-        "[2/2] stable: net default inference default fp32: 10.0 ms, speedup -, compile - (0:10)",
-        "[2/2] night: net default inference default fp32: 10.0 ms, speedup -, compile - (0:10)",
-        f"run {first} (stable) finished after 0:40",
-        f"run {second} (night) finished after 0:40",
-    ]
+    assert lines == words
     rows = [line.split()[:3] for line in result.stdout.splitlines()]
     assert rows == [
         ["model", "mode", "toolchain"],
@@ -83,11 +74,13 @@ def test_json_on_standard_output_is_alone(terminal: Terminal) -> None:
     assert "toolchain" in result.stderr
 
 
-def test_a_file_with_several_runs_is_no_side_of_a_comparison(terminal: Terminal) -> None:
+def test_a_file_with_several_runs_is_no_side_of_a_comparison(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
     terminal.hud(*BOTH, "--json", "both.json")
     result = terminal.hud("compare", "both.json", "latest")
     assert result.exit_code == 2
-    assert "both.json holds 2 runs, not one; `hud ingest` stores them all" in result.stderr
+    assert result.stderr == words
 
 
 def test_each_toolchain_gets_an_executor_of_its_own_even_twice_the_same(
@@ -109,7 +102,7 @@ def test_a_failure_in_one_toolchain_exits_with_1(terminal: Terminal) -> None:
     assert terminal.hud(*BOTH, "--fail-on", "none").exit_code == 0
 
 
-def test_a_regression_in_one_toolchain_is_told_with_its_name(
+def test_a_regression_of_one_toolchain_is_notified_with_its_name(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     new = [make_alert(toolchain=name, machine="box") for name in ("night", "elsewhere")]
@@ -123,7 +116,7 @@ def test_a_regression_in_one_toolchain_is_told_with_its_name(
     assert f"{new[0].metric} in night: " in line
 
 
-def test_an_unknown_toolchain_is_said_before_anything_starts(
+def test_an_unknown_toolchain_is_reported_before_anything_starts(
     terminal: Terminal, words: SnapshotAssertion
 ) -> None:
     result = terminal.hud("run", "--toolchain", "stable", "--toolchain", "nightlyy")
@@ -132,7 +125,9 @@ def test_an_unknown_toolchain_is_said_before_anything_starts(
     assert terminal.executors == []
 
 
-def test_ctrl_c_says_how_to_go_on_with_each_run(terminal: Terminal) -> None:
+def test_ctrl_c_explains_how_to_go_on_with_each_run(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
     orders: list[CaseOrder] = []
 
     def on_execute(order: CaseOrder) -> None:
@@ -145,7 +140,7 @@ def test_ctrl_c_says_how_to_go_on_with_each_run(terminal: Terminal) -> None:
     result = terminal.hud(*BOTH)
     assert result.exit_code == 130
     lines = result.stderr.splitlines()[-2:]
-    assert all(line.startswith("interrupted: 1 result kept, 1 case left; ") for line in lines)
+    assert lines == words
     for line in lines:
         done: Any = terminal.hud("run", "--resume", line.split("`")[1].split()[-1])
         assert done.exit_code == 0, done.output
@@ -155,7 +150,9 @@ def test_ctrl_c_says_how_to_go_on_with_each_run(terminal: Terminal) -> None:
     assert states == {"stable": "finished", "night": "finished"}
 
 
-def test_a_run_is_not_resumed_under_another_toolchain(terminal: Terminal) -> None:
+def test_a_run_is_not_resumed_under_another_toolchain(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
     result = terminal.hud("run", "--resume", "--toolchain", "stable")
     assert result.exit_code == 2
-    assert "--resume continues a run in its toolchain; omit --toolchain" in result.stderr
+    assert result.stderr == words

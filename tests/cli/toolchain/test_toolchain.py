@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -50,23 +49,13 @@ def left(terminal: Terminal) -> list[str]:
 
 
 def test_a_toolchain_is_built_and_can_be_measured_with(
-    terminal: Terminal, python: Pretender, monkeypatch: pytest.MonkeyPatch
+    terminal: Terminal, python: Pretender, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", "elsewhere")
     result = add(terminal, python, "--with", "timm")
     assert result.exit_code == 0, result.output
     assert result.stdout == ""
-    assert result.stderr.splitlines() == [
-        f"building toolchain old: torch 2.12.0 under {python.path}",
-        "downloading torch.whl (532.2 MB)",
-        "unpacking 3 packages",
-        "installing what the models need",
-        "downloading torch.whl (532.2 MB)",
-        "unpacking 3 packages",
-        "starting the worker under it",
-        "toolchain old is ready: .hud/venvs/old/bin/python."
-        " `hud run --toolchain old` measures with it",
-    ]
+    assert result.stderr.splitlines() == words
     first, second = python.calls()
     assert first == "torch==2.12.0"
     needed = [item for item in declared_requirements() if package_name(item) != "torch"]
@@ -80,9 +69,11 @@ def test_a_toolchain_is_built_and_can_be_measured_with(
     assert run.exit_code == 0, run.output
 
 
-def test_the_newest_torch_is_taken_without_a_version(terminal: Terminal, python: Pretender) -> None:
+def test_the_newest_torch_is_taken_without_a_version(
+    terminal: Terminal, python: Pretender, words: SnapshotAssertion
+) -> None:
     result = terminal.hud("toolchain", "add", "old", "--python", str(python.path))
-    assert f"the newest torch under {python.path}" in result.stderr
+    assert result.stderr == words
 
 
 @pytest.mark.parametrize(
@@ -136,7 +127,7 @@ def test_a_failure_leaves_the_log_and_nothing_else(
 
 
 def test_a_toolchain_under_which_the_worker_does_not_run_is_none(
-    terminal: Terminal, python: Pretender, monkeypatch: pytest.MonkeyPatch
+    terminal: Terminal, python: Pretender, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
 ) -> None:
     def refuse(executor: FakeExecutor, _python: Path) -> None:
         def no_torch() -> None:
@@ -147,12 +138,12 @@ def test_a_toolchain_under_which_the_worker_does_not_run_is_none(
     terminal.on_executor = refuse
     result = add(terminal, python)
     assert result.exit_code == 2
-    assert "hud: the worker does not run under old: it has no torch\n" in result.stderr
+    assert result.stderr == words
     assert left(terminal) == ["old.log"]
 
 
 def test_a_full_disk_is_one_line(
-    terminal: Terminal, python: Pretender, monkeypatch: pytest.MonkeyPatch
+    terminal: Terminal, python: Pretender, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
 ) -> None:
     def no_room(*_arguments: object, **_values: object) -> None:
         raise OSError(28, "No space left on device")
@@ -160,16 +151,18 @@ def test_a_full_disk_is_one_line(
     monkeypatch.setattr("compile_hud.runner.toolchains.installer.register", no_room)
     result = add(terminal, python)
     assert result.exit_code == 2
-    assert "hud: cannot build .hud/venvs/old: No space left on device\n" in result.stderr
+    assert result.stderr == words
     assert left(terminal) == ["old.log"]
 
 
-def test_ctrl_c_ends_pip_and_leaves_nothing(terminal: Terminal, python: Pretender) -> None:
+def test_ctrl_c_ends_pip_and_leaves_nothing(
+    terminal: Terminal, python: Pretender, words: SnapshotAssertion
+) -> None:
     pid = python.folder / "pid"
     python.does("pip", f"echo $$ > {pid}\nkill -INT $PPID\nexec tail -f /dev/null")
     result = add(terminal, python)
     assert result.exit_code == 130
-    assert "hud: stopped; nothing of the new toolchain old is left\n" in result.stderr
+    assert result.stderr == words
     assert not Path("/proc", pid.read_text().strip()).exists()
     assert not (terminal.folder / ".hud" / "venvs" / "old").exists()
 
@@ -242,65 +235,67 @@ def test_what_a_killed_replacement_set_aside_can_be_removed(terminal: Terminal) 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    "arguments",
     [
-        (["add", "a/b"], "'a/b' is no name for a toolchain: take letters"),
-        (["add", "current"], "there is a toolchain current already"),
-        (["add", "mine"], "(/opt/mine/bin/python); choose another name\n"),
-        (["add", "mine", "--replace"], "(/opt/mine/bin/python); choose another name\n"),
-        (["add", "old"], "choose another name, or --replace this one\n"),
-        (["add", "x", "--torch", "new"], "'new' is no version of torch; write it like 2.12.0"),
-        (["add", "x", "--torch", "2.8.1"], "torch 2.8.1 is too old: torch 2.9 or newer"),
-        (["add", "x", "--python", "no-such"], "there is no Python no-such; name one by its path"),
-        (["add", "x", "--python", "/bin/false"], "(it ended with code 1); on Debian: apt-get"),
-        (["remove", "current"], "toolchain current is the interpreter that runs hud"),
-        (["remove", "mine"], "mine was not built by `hud toolchain add`; it stands in hud.toml"),
-        (["remove", "x"], "no toolchain 'x' to remove. Built ones: old."),
+        ["add", "a/b"],
+        ["add", "current"],
+        ["add", "mine"],
+        ["add", "mine", "--replace"],
+        ["add", "old"],
+        ["add", "x", "--torch", "new"],
+        ["add", "x", "--torch", "2.8.1"],
+        ["add", "x", "--python", "no-such"],
+        ["add", "x", "--python", "/bin/false"],
+        ["remove", "current"],
+        ["remove", "mine"],
+        ["remove", "x"],
     ],
 )
-def test_what_cannot_be_is_said_in_one_line(
-    terminal: Terminal, arguments: list[str], message: str
+def test_impossible_changes_of_toolchains_are_one_line(
+    terminal: Terminal, arguments: list[str], words: SnapshotAssertion
 ) -> None:
     make_built(terminal)
     (terminal.folder / "hud.toml").write_text('[toolchains]\nmine = "/opt/mine/bin/python"')
     result = terminal.hud("toolchain", *arguments)
     assert result.exit_code == 2
-    assert message in result.stderr
+    assert result.stderr == words
     assert result.stderr.startswith("hud: ")
     assert result.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
-    ("script", "message"),
+    "script",
     [
-        ("echo 'No module named ensurepip' >&2; exit 1", "(No module named ensurepip); on Debian"),
-        ("echo 3 9", "is Python 3.9; a toolchain needs 3.10 or newer"),
+        "echo 'No module named ensurepip' >&2; exit 1",
+        "echo 3 9",
     ],
 )
-def test_a_python_that_is_not_enough_is_named(
-    terminal: Terminal, python: Pretender, script: str, message: str
+def test_a_python_that_is_not_enough_is_reported_by_name(
+    terminal: Terminal, python: Pretender, script: str, words: SnapshotAssertion
 ) -> None:
     python.does("probe", script)
     result = add(terminal, python)
     assert result.exit_code == 2
-    assert message in result.stderr
+    assert result.stderr == words
     assert not (terminal.folder / ".hud").exists()
 
 
-def test_a_python_that_does_not_start_is_named(terminal: Terminal, python: Pretender) -> None:
+def test_a_python_that_does_not_start_is_reported_by_name(
+    terminal: Terminal, python: Pretender, words: SnapshotAssertion
+) -> None:
     python.path.write_text("#!/no/such/shell\n")
     result = add(terminal, python)
     assert result.exit_code == 2
-    assert f"hud: cannot start {python.path}: No such file or directory\n" in result.stderr
+    assert result.stderr == words
 
 
 def test_one_toolchain_is_built_by_one_process_at_a_time(
-    terminal: Terminal, python: Pretender
+    terminal: Terminal, python: Pretender, words: SnapshotAssertion
 ) -> None:
     with changing("old", state_dir=terminal.folder / ".hud"):
         result = add(terminal, python)
     assert result.exit_code == 2
-    assert f"toolchain old is being built or removed by PID {os.getpid()}" in result.stderr
+    assert result.stderr == words
 
 
 def test_a_removed_toolchain_is_gone_with_what_was_compiled_under_it(
@@ -318,13 +313,15 @@ def test_a_removed_toolchain_is_gone_with_what_was_compiled_under_it(
     assert terminal.hud("run", "--toolchain", "old").exit_code == 2
 
 
-def test_a_toolchain_of_a_schedule_is_not_removed(terminal: Terminal) -> None:
+def test_a_toolchain_of_a_schedule_is_not_removed(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
     make_built(terminal)
     schedule = '[schedules.night]\ncron = "0 1 * * *"\ntoolchain = "old"\n'
     (terminal.folder / "hud.toml").write_text(CONFIG + schedule)
     result = terminal.hud("toolchain", "remove", "old")
     assert result.exit_code == 2
-    assert "old is used by [schedules.night] in hud.toml; change that first" in result.stderr
+    assert result.stderr == words
     # Where hud.toml names an interpreter of its own, the schedule does not need this one.
     (terminal.folder / "hud.toml").write_text(
         f'{CONFIG}{schedule}[toolchains]\nold = "/opt/old/bin/python"\n'
@@ -351,11 +348,11 @@ def user(terminal: Terminal) -> Iterator[int]:
 
 @pytest.mark.parametrize("arguments", [("remove", "old"), ("add", "old", "--replace")])
 def test_a_toolchain_that_runs_is_neither_removed_nor_replaced(
-    terminal: Terminal, user: int, arguments: tuple[str, ...]
+    terminal: Terminal, user: int, arguments: tuple[str, ...], words: SnapshotAssertion
 ) -> None:
     result = terminal.hud("toolchain", *arguments)
     assert result.exit_code == 2
-    assert f"toolchain old is in use by PID {user}; wait for it to end" in result.stderr
+    assert result.stderr.replace(f"PID {user}", "PID USER") == words
     assert list(built_toolchains(terminal.folder / ".hud")) == ["old"]
 
 
@@ -379,12 +376,15 @@ def test_a_toolchain_is_built_again_as_it_was_built(terminal: Terminal, python: 
 
 def test_a_toolchain_of_an_earlier_release_is_not_built_again_by_guessing(
     terminal: Terminal,
+    words: SnapshotAssertion,
 ) -> None:
     make_built(terminal)
-    with pytest.raises(ToolchainError, match="how toolchain old was built is not known; once more"):
+    with pytest.raises(ToolchainError) as caught:
         built_again("old", terminal)
-    with pytest.raises(ToolchainError, match="there is no toolchain new to build again"):
+    assert str(caught.value) == words
+    with pytest.raises(ToolchainError) as caught:
         built_again("new", terminal)
+    assert str(caught.value) == words
 
 
 def built_again(name: str, terminal: Terminal) -> Path:

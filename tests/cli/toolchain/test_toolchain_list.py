@@ -27,17 +27,18 @@ PROBES = {
 
 
 @pytest.mark.parametrize("command", [("toolchain", "list"), ("list", "toolchains")])
-def test_the_list_tells_what_works_and_where_it_is_from(
+def test_the_list_reports_what_works_and_where_it_is_from(
     terminal: Terminal, command: tuple[str, ...], words: SnapshotAssertion
 ) -> None:
     make_built(terminal)
     (terminal.folder / "hud.toml").write_text('[toolchains]\nmine = "/opt/mine/bin/python"')
     terminal.probe = lambda python: PROBES[str(python)]
     lines = [line.split() for line in terminal.hud(*command).stdout.splitlines()]
+    old = next(iter(PROBES))
     assert lines == [
         ["toolchain", "torch", "python", "state", "from", "interpreter"],
         ["current", "2.13.0", "3.12.1", "works", "hud", "itself", sys.executable],
-        ["old", "2.12.0", "3.11.7", "works", "hud", "toolchain", "add", *list(PROBES)[:1]],
+        ["old", "2.12.0", "3.11.7", "works", "hud", "toolchain", "add", old],
         [
             "mine",
             "-",
@@ -50,8 +51,8 @@ def test_the_list_tells_what_works_and_where_it_is_from(
     assert [row["works"] for row in rows] == [True, True, False]
 
 
-def test_hud_toml_hides_a_built_toolchain_and_that_is_said(
-    terminal: Terminal, caplog: pytest.LogCaptureFixture
+def test_a_toolchain_of_hud_toml_hides_a_built_one_with_a_warning(
+    terminal: Terminal, caplog: pytest.LogCaptureFixture, words: SnapshotAssertion
 ) -> None:
     make_built(terminal)
     (terminal.folder / "hud.toml").write_text('[toolchains]\nold = "/opt/mine/bin/python"')
@@ -61,7 +62,7 @@ def test_hud_toml_hides_a_built_toolchain_and_that_is_said(
         ("current", "hud itself"),
         ("old", "hud.toml"),
     ]
-    assert "toolchain old of hud.toml hides the one that `hud toolchain add` built" in caplog.text
+    assert caplog.messages == words
 
 
 def test_naming_the_built_interpreter_in_hud_toml_hides_nothing(
@@ -79,25 +80,27 @@ def script(path: Path, text: str) -> Path:
     return path
 
 
-def test_an_interpreter_is_asked_for_its_torch(tmp_path: Path) -> None:
+def test_an_interpreter_reports_its_torch(tmp_path: Path) -> None:
     python = script(tmp_path / "python", """echo noise; echo '["3.11.7", "2.12.0"]'""")
     assert probe(python) == Probe(python_version="3.11.7", torch_version="2.12.0")
 
 
 @pytest.mark.parametrize(
-    ("text", "problem"),
+    "text",
     [
-        ("echo Traceback >&2; echo 'ImportError: no torch' >&2; exit 1", "ImportError: no torch"),
-        ("exit 7", "ended with code 7"),
-        ("exec tail -f /dev/null", "torch is not imported after 0 s"),
+        "echo Traceback >&2; echo 'ImportError: no torch' >&2; exit 1",
+        "exit 7",
+        "exec tail -f /dev/null",
     ],
 )
-def test_an_interpreter_that_has_no_torch_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, problem: str
+def test_an_interpreter_that_has_no_torch_has_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, words: SnapshotAssertion
 ) -> None:
     if "tail" in text:
         monkeypatch.setattr("compile_hud.runner.toolchains.registry.PROBE_TIMEOUT_S", 0.0)
-    assert probe(script(tmp_path / "python", text)) == Probe(problem=problem)
+    result = probe(script(tmp_path / "python", text))
+    assert (result.python_version, result.torch_version) == ("", "")
+    assert result.problem == words
 
 
 def test_an_interpreter_that_is_not_there_is_a_problem_as_well(

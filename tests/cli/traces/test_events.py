@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.runner.errors import TraceError
 from compile_hud.runner.traces import chrome_trace as events
 from compile_hud.runner.traces import chrome_trace as stream
 from compile_hud.runner.traces.chrome_trace import Header, TraceEvent, TraceReader, read_events
 from tests.support.records.traces import annotation, operator, write_trace
+from tests.support.words import short_id
 
 ADD = {"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 2, "ts": 10.5, "dur": 2}
 ADD_EVENT = TraceEvent("X", "cpu_op", "aten::add", 1, 2, 10_500, 2_000, {})
@@ -101,45 +103,45 @@ def test_raw_line_ends_in_names_are_accepted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "complaint"),
+    "content",
     [
-        ("", "byte 0: expected '{', got the end"),
-        ("Not a trace", "byte 0: expected '{', got 'N'"),
-        ("{}", "byte 0: the object has no list 'traceEvents'"),
-        ('{"traceEvents": 3}', "byte 16: expected '[', got '3'"),
-        ('{"schemaVersion" 1}', "byte 17: expected ':', got '1'"),
-        ("[] []", "byte 3: the trace has ended, but '[' follows"),
-        ("[1]", "byte 1: this event is damaged: expected an object, got a number"),
-        ('[{"ph": "X", "name": 1}]', "byte 1: this event is damaged: 'ph', 'cat' and 'name'"),
-        ('[{"pid": []}]', "'pid' and 'tid' must be whole numbers or text"),
-        ('[{"args": []}]', "'args' must be an object, got a list"),
-        ('[{"ph": "X", "dur": 1}]', "'ts' must be a number of microseconds, got null"),
-        ('[{"ph": "X", "ts": 1}]', "'dur' must be a number of microseconds, got null"),
-        ('[{"ph": "X", "ts": "1", "dur": 1}]', "'ts' must be a number"),
-        ('[{"ph": "X", "ts": true, "dur": 1}]', "'ts' must be a number"),
-        ('[{"ph": "X", "ts": 1, "dur": -1}]', "'dur' must be from 0 to 1e+12 microseconds, got -1"),
-        ('[{"ph": "X", "ts": NaN, "dur": 1}]', "NaN is no number of JSON"),
-        ('[{"ph": "X", "ts": 1e999, "dur": 1}]', "from 0 to 4e+15 microseconds, got inf"),
-        ('[{"ph": "X", "ts": 1e17, "dur": 1}]', "from 0 to 4e+15 microseconds, got 1e+17"),
-        (f'[{{"ts": {"9" * 5000}}}]', "a number has too many digits"),
-        ("[" * 200_000, "the JSON is nested too deeply"),
-        ('[{"name": "a}]', "the file is cut off in the middle of a value"),
-        ('[{"name": "a"', "the file is cut off in the middle of a value"),
-        ('[{"name": "a"}', "the list that begins at byte 0 has no end: the file is cut off"),
-        ('{"traceEvents": []', "the file is cut off"),
-        ('[{"name" "a"}]' + " " * 99, "byte 9: this is no JSON: Expecting ':' delimiter"),
-        (b'[{"name": "\xff"}]', "byte 1: this is no UTF-8 text: invalid start byte"),
-        (gzip.compress(json.dumps([ADD] * 99).encode())[:-20], "the gzip data is damaged or cut"),
-        (b"\x1f\x8b no gzip at all", "the gzip data is damaged or cut off"),
+        "",
+        "Not a trace",
+        "{}",
+        '{"traceEvents": 3}',
+        '{"schemaVersion" 1}',
+        "[] []",
+        "[1]",
+        '[{"ph": "X", "name": 1}]',
+        '[{"pid": []}]',
+        '[{"args": []}]',
+        '[{"ph": "X", "dur": 1}]',
+        '[{"ph": "X", "ts": 1}]',
+        '[{"ph": "X", "ts": "1", "dur": 1}]',
+        '[{"ph": "X", "ts": true, "dur": 1}]',
+        '[{"ph": "X", "ts": 1, "dur": -1}]',
+        '[{"ph": "X", "ts": NaN, "dur": 1}]',
+        '[{"ph": "X", "ts": 1e999, "dur": 1}]',
+        '[{"ph": "X", "ts": 1e17, "dur": 1}]',
+        f'[{{"ts": {"9" * 5000}}}]',
+        "[" * 200_000,
+        '[{"name": "a}]',
+        '[{"name": "a"',
+        '[{"name": "a"}',
+        '{"traceEvents": []',
+        '[{"name" "a"}]' + " " * 99,
+        b'[{"name": "\xff"}]',
+        gzip.compress(json.dumps([ADD] * 99).encode())[:-20],
+        b"\x1f\x8b no gzip at all",
     ],
+    ids=short_id,
 )  # fmt: skip
 def test_damage_is_one_error_with_file_position_and_a_way_out(
-    tmp_path: Path, content: str | bytes, complaint: str
+    tmp_path: Path, content: str | bytes, words: SnapshotAssertion
 ) -> None:
     message = failure(tmp_path, content)
     assert message.startswith(f"{tmp_path / 'trace.json'}: byte ")
-    assert complaint in message
-    assert "record or export it again" in message
+    assert message == words
 
 
 @pytest.mark.parametrize(
@@ -153,27 +155,31 @@ def test_damage_is_one_error_with_file_position_and_a_way_out(
         '"baseTimeNanoseconds": 1e999',
     ],
 )
-def test_damaged_header_is_an_error(tmp_path: Path, field: str) -> None:
+def test_damaged_header_is_an_error(tmp_path: Path, field: str, words: SnapshotAssertion) -> None:
     path = tmp_path / "trace.json"
     path.write_text(f'{{{field}, "traceEvents": []}}')
-    with pytest.raises(TraceError, match="the header of the trace is damaged"):
+    with pytest.raises(TraceError) as caught:
         read_header(path)
+    assert str(caught.value) == words
 
 
-def test_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match=r"cannot read .*nowhere.json: No such file"):
+def test_missing_file_is_reported_by_name(tmp_path: Path, words: SnapshotAssertion) -> None:
+    with pytest.raises(TraceError) as caught:
         next(read_events(tmp_path / "nowhere.json"))
+    assert str(caught.value) == words
 
 
-def test_limits_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
+) -> None:
     long = json.dumps([ADD | {"name": "x" * 3000}])
     monkeypatch.setattr(events, "MAX_EVENT_BYTES", 2000)
-    assert "byte 1: the value that begins here is longer than 2000 bytes" in failure(tmp_path, long)
+    assert failure(tmp_path, long) == words
     monkeypatch.setattr(events, "MAX_EVENTS", 2)
-    assert "the trace has more than 2 events" in failure(tmp_path, json.dumps([ADD] * 3))
+    assert failure(tmp_path, json.dumps([ADD] * 3)) == words
     assert len(read(tmp_path, json.dumps([ADD] * 2))) == 2
     monkeypatch.setattr(stream, "MAX_UNPACKED_BYTES", 100)
-    assert "the trace is larger than 100 bytes" in failure(tmp_path, json.dumps([ADD] * 2))
+    assert failure(tmp_path, json.dumps([ADD] * 2)) == words
 
 
 def test_value_without_end_is_given_up_at_its_limit(tmp_path: Path) -> None:

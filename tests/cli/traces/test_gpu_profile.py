@@ -167,7 +167,7 @@ def test_work_of_no_iteration_and_the_time_it_takes_alone_are_left_out(tmp_path:
     assert report.profile.components == pytest.approx({"gemm": 35e-6, "idle": 30e-6})
 
 
-def test_streams_that_overlap_are_counted_once_and_what_hides_is_named(tmp_path: Path) -> None:
+def test_overlapping_streams_are_counted_once_and_hiding_ranges_named(tmp_path: Path) -> None:
     events = [
         annotation("hud/iteration", 0, 100),
         *(launch(number, number) for number in (1, 2, 3)),
@@ -210,7 +210,7 @@ def test_operations_are_given_to_the_kernel_that_does_them(tmp_path: Path) -> No
     assert (by_kind["gemm"].flops, by_kind["reduction"].flops) == (48, None)
 
 
-def test_operations_of_several_kernels_are_nobodys(tmp_path: Path) -> None:
+def test_operations_of_several_kernels_belong_to_none(tmp_path: Path) -> None:
     events = [
         operator("aten::mm", 0, 9, dims=[[2, 3], [3, 4]]),
         *(launch(number, number) for number in (1, 2)),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.records.kernels import Kernel
 from compile_hud.runner.errors import TraceError
@@ -104,24 +105,27 @@ def test_times_at_the_limits_add_up(tmp_path: Path) -> None:
 
 
 def test_too_many_different_calls_and_threads_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
 ) -> None:
     events = [operator(f"aten::op{index}", index, index + 1, tid=index) for index in range(20)]
     monkeypatch.setattr(timeline, "MAX_LANES", 19)
-    with pytest.raises(TraceError, match="more than 19 threads and streams"):
+    with pytest.raises(TraceError) as caught:
         report_of(tmp_path, events)
+    assert str(caught.value) == words
     monkeypatch.setattr(timeline, "MAX_CALL_CHARS", 100)
-    with pytest.raises(TraceError, match="more than 100 characters. Record fewer iterations"):
+    with pytest.raises(TraceError) as caught:
         report_of(tmp_path, events)
+    assert str(caught.value) == words
 
 
-def test_a_launch_of_infinite_size_is_refused(tmp_path: Path) -> None:
+def test_a_launch_of_infinite_size_is_refused(tmp_path: Path, words: SnapshotAssertion) -> None:
     path = tmp_path / "trace.json"
     path.write_text(
         json.dumps([on_gpu("k", 0, 1, correlation=1, grid=1)]).replace('"grid": 1', '"grid": 1e999')
     )
-    with pytest.raises(TraceError, match="a call of 'k' has a number that is not finite"):
+    with pytest.raises(TraceError) as caught:
         read_kernels(path, notes=KernelNotes(), latency_s=None, peaks={})
+    assert str(caught.value) == words
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.errors import RecordError
 from compile_hud.db.records.kernels import Origin
@@ -48,33 +49,29 @@ def test_empty_notes_are_those_of_a_foreign_trace() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "complaint"),
+    "change",
     [
-        ({"schema_version": 9}, "schema_version is 9"),
-        ({"device": "tpu"}, "field 'device' is 'tpu'; allowed: cpu, cuda"),
-        ({"num_iterations": -1}, "field 'num_iterations' must be a whole number"),
-        ({"kernels": []}, "field 'kernels' must be an object"),
-        ({"kernels": {"a": {"language": "c", "source": ""}}}, "'language' is 'c'; allowed"),
-        ({"kernels": {"a": {"language": "cpp"}}}, "field 'source' is missing"),
-        (
-            {"kernels": {"a": {"language": "cpp", "source": "", "num_bytes": -1}}},
-            "field 'num_bytes' must be finite and not negative",
-        ),
-        (
-            {"kernels": {"a": {"language": "cpp", "source": "", "flops": "3"}}},
-            "field 'flops' must be a number",
-        ),
+        {"schema_version": 9},
+        {"device": "tpu"},
+        {"num_iterations": -1},
+        {"kernels": []},
+        {"kernels": {"a": {"language": "c", "source": ""}}},
+        {"kernels": {"a": {"language": "cpp"}}},
+        {"kernels": {"a": {"language": "cpp", "source": "", "num_bytes": -1}}},
+        {"kernels": {"a": {"language": "cpp", "source": "", "flops": "3"}}},
     ],
 )
-def test_damaged_notes_name_the_field(change: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(RecordError, match=complaint):
+def test_damaged_notes_name_the_field(change: dict[str, Any], words: SnapshotAssertion) -> None:
+    with pytest.raises(RecordError) as caught:
         KernelNotes.from_json({"schema_version": 1} | change)
+    assert str(caught.value) == words
 
 
-def test_notes_are_read_from_a_file(tmp_path: Path) -> None:
+def test_notes_are_read_from_a_file(tmp_path: Path, words: SnapshotAssertion) -> None:
     path = tmp_path / "notes.json"
     path.write_text('{"schema_version": 1, "device": "cpu"}')
     assert load_kernel_notes(path) == KernelNotes(device="cpu")
     path.write_text('{"schema_version": 1, "device": ')
-    with pytest.raises(RecordError, match=r"cannot read the kernel notes in .*notes\.json"):
+    with pytest.raises(RecordError) as caught:
         load_kernel_notes(path)
+    assert str(caught.value) == words

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.runner.errors import TraceError
 from compile_hud.runner.traces.ranks import RankReport, read_ranks
@@ -130,7 +131,7 @@ def test_a_rank_without_communication_has_no_overlap(tmp_path: Path) -> None:
     ("ranks", "sizes"), [((0, 0), (2, 2)), ((0, 1), (2, 8)), ((-1, 1), (2, 2))]
 )
 def test_traces_of_other_runs_are_refused(
-    tmp_path: Path, ranks: tuple[int, int], sizes: tuple[int, int]
+    tmp_path: Path, ranks: tuple[int, int], sizes: tuple[int, int], words: SnapshotAssertion
 ) -> None:
     paths = []
     for index, (rank, size) in enumerate(zip(ranks, sizes, strict=True)):
@@ -138,19 +139,27 @@ def test_traces_of_other_runs_are_refused(
         folder.mkdir()
         events = rank_events(compute_us=40, reduce_from_us=50, reduce_to_us=90)
         paths.append(write_rank(folder, rank, events, world_size=size))
-    with pytest.raises(TraceError, match="these traces are not one a rank of one run"):
+    with pytest.raises(TraceError) as caught:
         read_ranks(paths)
+    assert str(caught.value) == words
 
 
-def test_a_trace_whose_iterations_have_no_work_is_refused(tmp_path: Path) -> None:
+def test_a_trace_whose_iterations_have_no_work_is_refused(
+    tmp_path: Path, words: SnapshotAssertion
+) -> None:
     events = [annotation("hud/iteration", 0, 5), launch(1, 9), on_gpu(GEMM, 0, 10, correlation=1)]
-    with pytest.raises(TraceError, match="no iteration of this trace has work of its GPU"):
+    with pytest.raises(TraceError) as caught:
         read_ranks([write_rank(tmp_path, rank, events) for rank in (0, 1)])
+    assert str(caught.value) == words
 
 
-def test_one_trace_and_a_trace_without_gpu_are_refused(tmp_path: Path) -> None:
+def test_one_trace_and_a_trace_without_gpu_are_refused(
+    tmp_path: Path, words: SnapshotAssertion
+) -> None:
     path = write_rank(tmp_path, 0, [operator("aten::mm", 0, 5)])
-    with pytest.raises(TraceError, match="got 1 trace, ranks are compared from 2 on"):
+    with pytest.raises(TraceError) as caught:
         read_ranks([path])
-    with pytest.raises(TraceError, match="the trace has no kernel of a GPU"):
+    assert str(caught.value) == words
+    with pytest.raises(TraceError) as caught:
         read_ranks([path, path])
+    assert str(caught.value) == words

@@ -181,7 +181,7 @@ def commit(job: Job, level_s: float) -> None:
 @pytest.mark.parametrize(
     ("level_s", "status", "outcome"), [(0.02, 1, "failed"), (0.01, 0, "passed")]
 )
-def test_a_branch_is_measured_beside_its_base_in_one_job(
+def test_a_branch_is_measured_next_to_its_base_in_one_job(
     tmp_path: Path, level_s: float, status: int, outcome: str
 ) -> None:
     with github_server() as repository:

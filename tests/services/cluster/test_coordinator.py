@@ -222,7 +222,7 @@ def test_plan_waits_for_a_machine_that_comes_back_and_goes_on_in_its_run(
     assert outcomes([document]) == {name: [Outcome.OK] for name in NAMES}
 
 
-def test_rest_of_a_plan_is_lost_when_nobody_comes_back(
+def test_the_rest_of_a_plan_fails_when_no_machine_returns(
     sandbox: ClusterSandbox, words: SnapshotAssertion
 ) -> None:
     started_at = sandbox.clock()
@@ -260,23 +260,28 @@ def test_busy_machine_does_not_count_against_its_case(sandbox: ClusterSandbox) -
     assert outcomes(sandbox.run_on(sandbox.cluster("alpha", behave=behave)))["b"] == [Outcome.OK]
 
 
-def test_machine_without_a_usable_toolchain_is_left_out_and_said(sandbox: ClusterSandbox) -> None:
+def test_machine_without_a_usable_toolchain_is_left_out_and_said(
+    sandbox: ClusterSandbox, words: SnapshotAssertion
+) -> None:
     cluster = sandbox.cluster("alpha", "broken")
     cluster.looks["broken"] = Reply(status=Status.UNUSABLE, reason="no torch")
     (document,) = sandbox.run_on(cluster)
     assert document.run.machine == "alpha"
-    assert "machine broken cannot measure: no torch" in sandbox.messages()
+    assert sandbox.messages() == words
 
 
-def test_without_any_usable_machine_the_reasons_are_the_error(sandbox: ClusterSandbox) -> None:
+def test_without_any_usable_machine_the_reasons_are_the_error(
+    sandbox: ClusterSandbox, words: SnapshotAssertion
+) -> None:
     cluster = sandbox.cluster("alpha")
     cluster.looks["alpha"] = Reply(status=Status.UNUSABLE, reason="no torch")
-    with pytest.raises(ToolchainUnusable, match="no machine can measure: alpha: no torch"):
+    with pytest.raises(ToolchainUnusable) as caught:
         sandbox.run_on(cluster)
+    assert str(caught.value) == words
     assert not cluster.is_open
 
 
-def test_what_a_case_prints_on_its_machine_is_told_with_the_sign_of_life(
+def test_the_output_of_a_case_travels_with_the_heartbeat(
     sandbox: ClusterSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     beats: list[Callable[[], None]] = []
@@ -321,7 +326,10 @@ def own_sigterm() -> Iterator[None]:
 
 @pytest.mark.usefixtures("own_sigterm")
 def test_a_plan_leaves_sigterm_and_standard_output_as_they_were(
-    sandbox: ClusterSandbox, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    sandbox: ClusterSandbox,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: SnapshotAssertion,
 ) -> None:
     cluster, before = sandbox.cluster("alpha"), lambda _number, _frame: None
     signal.signal(signal.SIGTERM, before)
@@ -339,24 +347,30 @@ def test_a_plan_leaves_sigterm_and_standard_output_as_they_were(
     click.echo("the document")
     output = capsys.readouterr()
     assert output.out == "the document\n"
-    assert "(raylet) a node has died" in output.err
+    assert output.err == words
 
 
-def test_one_machine_of_the_cluster_measures_what_is_of_it(sandbox: ClusterSandbox) -> None:
+def test_one_machine_of_the_cluster_measures_what_is_of_it(
+    sandbox: ClusterSandbox, words: SnapshotAssertion
+) -> None:
     cluster = sandbox.cluster("alpha", "beta")
     (document,) = sandbox.run_on(cluster, machine="beta")
     assert document.run.machine == "beta"
     assert outcomes([document]) == {name: [Outcome.OK] for name in NAMES}
-    with pytest.raises(ExecutorError, match="no node of machine gamma offers hud-cpu"):
+    with pytest.raises(ExecutorError) as caught:
         sandbox.run_on(sandbox.cluster("alpha"), machine="gamma")
+    assert str(caught.value) == words
 
 
-def test_without_a_node_the_command_that_adds_one_is_said(sandbox: ClusterSandbox) -> None:
-    with pytest.raises(ExecutorError, match=r"ray start --address HOST:6379 --resources '\{\"hud-"):
+def test_without_a_node_the_command_that_adds_one_is_reported(
+    sandbox: ClusterSandbox, words: SnapshotAssertion
+) -> None:
+    with pytest.raises(ExecutorError) as caught:
         sandbox.run_on(sandbox.cluster())
+    assert str(caught.value) == words
 
 
-def test_wrong_name_is_said_before_the_cluster_is_asked(sandbox: ClusterSandbox) -> None:
+def test_an_unknown_name_is_reported_before_the_cluster_is_queried(sandbox: ClusterSandbox) -> None:
     request = ResolvedRun(
         **{name: getattr(PLAN, name) for name in PLAN.__slots__ if name != "selection"},
         selection=Selection(models=("nothing",)),
@@ -435,7 +449,9 @@ def test_machines_that_did_not_begin_a_plan_may_end_it(sandbox: ClusterSandbox) 
     assert all(document.run.state is RunState.FINISHED for document in documents)
 
 
-def test_plan_that_nobody_can_resume_stays_as_it_was(sandbox: ClusterSandbox) -> None:
+def test_a_finished_plan_stays_as_it_was_on_resume(
+    sandbox: ClusterSandbox, words: SnapshotAssertion
+) -> None:
     earlier = sandbox.interrupted("alpha", before="c")
     cluster = sandbox.cluster("alpha")
     cluster.looks["alpha"] = Reply(status=Status.UNUSABLE, reason="no torch")
@@ -445,16 +461,21 @@ def test_plan_that_nobody_can_resume_stays_as_it_was(sandbox: ClusterSandbox) ->
     (left,) = load_interrupted(sandbox.store, earlier[0].run.id)
     assert left.run.plan == earlier[0].run.plan
     sandbox.run_on(sandbox.cluster("alpha"), earlier=[left])
-    with pytest.raises(ResumeError, match="is finished; there is nothing to resume"):
+    with pytest.raises(ResumeError) as caught:
         load_interrupted(sandbox.store, left.run.id)
+    assert str(caught.value) == words
 
 
-def test_plan_that_somebody_measures_is_not_resumed(sandbox: ClusterSandbox) -> None:
+def test_a_plan_being_measured_is_not_resumed(
+    sandbox: ClusterSandbox, words: SnapshotAssertion
+) -> None:
     sandbox.store = Store(f"duckdb:///{sandbox.folder / 'store.duckdb'}", now=sandbox.clock)
     run = make_run(state=RunState.RUNNING)
     sandbox.store.save_run(run)
-    with pytest.raises(ResumeError, match="is being measured: its last sign of life is of"):
+    with pytest.raises(ResumeError) as caught:
         check_is_silent(sandbox.store, run.id, now=sandbox.clock())
+    assert caught.value.parameters["run"] == "run-1"
+    assert str(caught.value) == words
     sandbox.clock.advance(HEARTBEAT_TIMEOUT_S)
     check_is_silent(sandbox.store, run.id, now=sandbox.clock())
 
@@ -496,10 +517,13 @@ def test_trace_of_a_result_is_where_the_spool_looks_for_it(sandbox: ClusterSandb
     assert traces[0].read_bytes() == b"trace"
 
 
-def test_stopped_before_a_machine_answered_there_is_no_run(sandbox: ClusterSandbox) -> None:
+def test_stopped_before_a_machine_answered_there_is_no_run(
+    sandbox: ClusterSandbox, words: SnapshotAssertion
+) -> None:
     cluster = sandbox.cluster("alpha")
     cluster.looks["alpha"] = None
     cluster.on_submit = interrupt
-    with pytest.raises(RunInterrupted, match="before a machine was ready"):
+    with pytest.raises(RunInterrupted) as caught:
         sandbox.run_on(cluster)
+    assert str(caught.value) == words
     assert not cluster.is_open

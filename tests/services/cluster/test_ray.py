@@ -89,7 +89,7 @@ def results_of(documents: list[dict[str, Any]]) -> list[tuple[str, str]]:
     )
 
 
-def test_benchmark_of_nodes_tells_results_apart(words: SnapshotAssertion) -> None:
+def test_benchmark_of_nodes_distinguishes_results(words: SnapshotAssertion) -> None:
     one, other, none = (
         Finished(cases_s=1.0, whole_s=1.0, num_results={}, facts=facts)
         for facts in ({"a": {"num_kernels": 2.0}}, {"a": {"num_kernels": 3.0}}, {})

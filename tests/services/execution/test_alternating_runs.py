@@ -68,7 +68,7 @@ def test_results_of_every_toolchain_are_stored_while_the_next_case_runs(
     assert len(cases) == 4
 
 
-def test_a_host_starts_when_the_one_before_has_told_its_facts(sandbox: RunSandbox) -> None:
+def test_a_host_starts_after_the_facts_of_the_previous_one(sandbox: RunSandbox) -> None:
     log: list[str] = []
 
     class Logging(FakeExecutor):

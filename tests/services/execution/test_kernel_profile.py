@@ -79,7 +79,7 @@ def test_a_result_gets_its_kernels_their_code_and_their_number(
     assert count.samples == (2.0,)
 
 
-def test_a_profile_says_what_the_samples_said(result: CaseResult, trace: Path) -> None:
+def test_a_profile_agrees_with_its_samples(result: CaseResult, trace: Path) -> None:
     profile = with_kernels(result, trace=trace, peaks={}).details["profile"]
     assert profile["latency_s"] == 90e-6
     assert profile["iteration_s"] == pytest.approx(100e-6)
@@ -97,7 +97,7 @@ def test_a_failed_case_has_no_kernels(trace: Path) -> None:
 
 
 @pytest.mark.parametrize("which", ["trace", "notes"])
-def test_a_broken_file_costs_the_kernels_and_says_why(
+def test_a_broken_file_costs_the_kernels_and_has_a_reason(
     which: str, result: CaseResult, trace: Path
 ) -> None:
     path = trace if which == "trace" else notes_path(trace)

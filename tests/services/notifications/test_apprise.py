@@ -17,7 +17,7 @@ from compile_hud.runner.notifications.receivers.apprise import Apprise, neutrali
 from compile_hud.runner.notifications.receivers.factory import UnreadyReceiver, make_receiver
 from compile_hud.runner.notifications.receivers.settings import ReceiverSettings
 from tests.support.builders import make_case
-from tests.unit.runner.notifications.receivers.test_chat import HOSTILE, LINES, bare, item, message
+from tests.unit.runner.notifications.receivers.test_chat import HOSTILE, bare, item, message
 
 HIDDEN = "\N{ZERO WIDTH SPACE}"
 
@@ -40,8 +40,8 @@ def test_a_message_reaches_a_real_server(words: SnapshotAssertion) -> None:
     (request,) = inbox.requests
     document = json.loads(request.body)
     assert document["title"] == words
-    text = "\n".join((*LINES, "Open: http://hud/series?case=1"))
-    assert document["message"].replace(HIDDEN, "") == text
+    assert document["message"].replace(HIDDEN, "").endswith("\nOpen: http://hud/series?case=1")
+    assert document["message"].replace(HIDDEN, "") == words
 
 
 def test_a_server_that_refuses_is_a_failure_that_is_tried_again() -> None:
@@ -52,7 +52,7 @@ def test_a_server_that_refuses_is_a_failure_that_is_tried_again() -> None:
     assert "127.0.0.1" not in answer.text
 
 
-def test_an_address_that_apprise_does_not_know_is_said() -> None:
+def test_an_address_that_apprise_does_not_know_is_reported() -> None:
     receiver = make_receiver(settings(), env={"A": "nosuch://host"})
     assert receiver.send(message(item())).text.endswith(" URL ***://host")
 
@@ -62,7 +62,7 @@ def test_what_hangs_is_ended() -> None:
     assert (str(answer.kind), answer.text) == ("failed", "no answer within 0.2 s")
 
 
-def test_the_address_is_neither_in_the_arguments_nor_in_what_is_said() -> None:
+def test_the_address_is_neither_in_the_arguments_nor_in_the_output() -> None:
     receiver = speaking(
         "import sys, json; sys.exit(str(sys.argv) + json.load(sys.stdin)['url'])",
         url="slack://hunter2token/second4secret",
@@ -71,7 +71,7 @@ def test_the_address_is_neither_in_the_arguments_nor_in_what_is_said() -> None:
     assert receiver.send(message(item())).text == "['-c']***://***/***"
 
 
-def test_names_call_nobody_and_are_no_markup() -> None:
+def test_names_are_neither_mentions_nor_markup() -> None:
     hostile = message(item(title=HOSTILE, case=make_case(HOSTILE)))
     with receiving() as inbox:
         address = inbox.url.replace("http://", "json://")
@@ -85,7 +85,7 @@ def test_names_call_nobody_and_are_no_markup() -> None:
 
 def test_no_body_is_empty() -> None:
     words = render_message(bare())
-    assert render_body(words) == words.heading == "Test: ops gets notifications"
+    assert render_body(words) == words.heading
 
 
 def test_commands_can_be_copied() -> None:
@@ -93,8 +93,10 @@ def test_commands_can_be_copied() -> None:
     assert neutralise("_all_").count(HIDDEN) == 2
 
 
-def test_without_apprise_everything_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_apprise_everything_waits(
+    monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
+) -> None:
     monkeypatch.setattr(receivers, "is_installed", lambda: False)
     receiver = make_receiver(settings(), env={"A": "json://localhost"})
     assert isinstance(receiver, UnreadyReceiver)
-    assert 'pip install "compile-hud[apprise]"' in receiver.reason
+    assert receiver.reason == words

@@ -27,7 +27,6 @@ from tests.support.builders import make_alert, make_case
 from tests.support.servers.github_server import Repository, github_server
 from tests.unit.runner.notifications.receivers.test_chat import (
     HOSTILE,
-    LINES,
     document,
     item,
     message,
@@ -82,8 +81,8 @@ def test_an_event_is_an_issue(words: SnapshotAssertion) -> None:
     assert issue["title"] == words
     assert [label["name"] for label in issue["labels"]] == [LABEL]
     shown = re.sub(r"<!--.*?-->\n", "", issue["body"])
-    text = "\n".join(("New (major): bert is slower", *LINES))
-    assert shown == f"```text\n{text}\n```\n\n[Open](<http://hud/series?case=1>)"
+    assert shown.endswith("\n```\n\n[Open](<http://hud/series?case=1>)")
+    assert shown == words
     assert repository.headers[0]["authorization"] == "Bearer hunter2"
     assert repository.headers[0]["x-github-api-version"] == "2022-11-28"
 
@@ -117,7 +116,7 @@ def test_a_message_that_is_repeated_adds_nothing() -> None:
 @pytest.mark.parametrize(
     "failing_request", ["POST issues", "POST issues/1/comments", "POST check-runs"]
 )
-def test_what_was_done_before_its_answer_was_lost_is_found_again(failing_request: str) -> None:
+def test_a_delivery_without_an_answer_is_found_again(failing_request: str) -> None:
     with github_server(SHA) as repository:
         items = [of_commit(change_item("a"), None, SHA[:10]), change_item("b", "worsened")]
         repository.loses = lambda method, path: f"{method} {path}" == failing_request
@@ -134,7 +133,7 @@ def decided(change: Item, state: str) -> Item:
     return replace(change, alerts=alerts)
 
 
-def test_what_is_decided_is_said_where_it_was_told() -> None:
+def test_a_decision_updates_the_issue_of_its_alert(words: SnapshotAssertion) -> None:
     first = of_commit(change_item("a"), None, SHA[:10])
     second = of_commit(change_item("b", "worsened"), None, SHA[:10])
     with github_server(SHA) as repository:
@@ -146,8 +145,7 @@ def test_what_is_decided_is_said_where_it_was_told() -> None:
             assert f"; now {state}" in issue["body"]
             assert f"; now {state}" in comment["body"]
             assert issue["state"] == ("open" if state == "acknowledged" else "closed")
-            word = "Worse" if state == "acknowledged" else "Noise"
-            assert issue["title"] == f"{word} (major): bert is slower"
+            assert issue["title"] == words
             over = "failure" if state == "acknowledged" else "success"
             assert repository.statuses[-1]["state"] == repository.checks[0]["conclusion"] == over
         repository.requests.clear()
@@ -161,12 +159,12 @@ def test_an_issue_that_is_gone_is_not_opened_again_by_an_update() -> None:
     assert repository.issues == []
 
 
-def test_a_label_that_github_dropped_is_said() -> None:
+def test_a_label_that_github_dropped_is_reported(words: SnapshotAssertion) -> None:
     with github_server() as repository:
         repository.may_push = False
         answer = send(repository, change_item("a"))
     assert str(answer.kind) == "sent"
-    assert "the token may not push" in answer.text
+    assert answer.text == words
 
 
 def test_digests_of_weeks_are_comments_on_one_issue() -> None:
@@ -197,7 +195,7 @@ def test_an_issue_is_found_on_a_later_page(monkeypatch: pytest.MonkeyPatch) -> N
     assert [issue["state"] for issue in repository.issues] == ["closed"] + ["open"] * 4
 
 
-def test_an_end_of_what_was_never_told_opens_nothing() -> None:
+def test_the_end_of_an_unnotified_alert_opens_nothing() -> None:
     with github_server() as repository:
         assert str(send(repository, change_item("a", "fixed")).kind) == "sent"
     assert repository.issues == []
@@ -294,7 +292,7 @@ def test_names_are_neither_markup_nor_mentions(name: str) -> None:
         ),
     ],
 )
-def test_a_limit_is_waited_for_as_long_as_it_says(
+def test_a_limit_is_waited_for_as_long_as_it_reports(
     status: int, headers: dict[str, str], body: str, retry_after_s: float
 ) -> None:
     with github_server() as repository:
@@ -309,7 +307,7 @@ def test_a_limit_is_waited_for_as_long_as_it_says(
     [(401, "failed", True), (403, "failed", True), (404, "failed", True), (410, "refused", False),
      (422, "refused", False), (500, "failed", False), (503, "failed", True)],
 )  # fmt: skip
-def test_what_somebody_can_mend_waits_and_what_is_wrong_is_given_up(
+def test_mendable_failures_wait_and_others_are_given_up(
     status: int, kind: str, is_down: bool
 ) -> None:
     with github_server() as repository:
@@ -319,14 +317,14 @@ def test_what_somebody_can_mend_waits_and_what_is_wrong_is_given_up(
     assert answer.text.startswith(str(status))
 
 
-def test_an_address_that_is_no_api_is_said() -> None:
+def test_an_address_that_is_no_api_is_reported(words: SnapshotAssertion) -> None:
     with github_server() as repository:
         repository.refuses = lambda _method, _path: (200, {}, None)
         repository.url = repository.url.replace("/api/v3", "")
-        assert "is this the address of GitHub's API?" in send(repository, change_item("a")).text
+        assert send(repository, change_item("a")).text == words
 
 
-def test_hud_toml_makes_one_and_its_token_is_never_shown() -> None:
+def test_hud_toml_makes_one_and_its_token_is_never_shown(words: SnapshotAssertion) -> None:
     section = """
         [receivers.hub]
         kind = "github"
@@ -345,7 +343,7 @@ def test_hud_toml_makes_one_and_its_token_is_never_shown() -> None:
     assert "hunter2" not in repr(receiver)
     missing = make_receiver(settings, env={})
     assert isinstance(missing, UnreadyReceiver)
-    assert "token: the environment variable TOKEN is not set" in missing.reason
+    assert missing.reason == words
 
 
 def test_a_look_back_ends_somewhere() -> None:

@@ -16,11 +16,11 @@ RENDERED = rendered()
 
 
 @pytest.mark.parametrize("name", RENDERED)
-def test_each_message_is_the_one_that_somebody_looked_at(name: str) -> None:
+def test_each_message_equals_the_reviewed_one(name: str) -> None:
     assert RENDERED[name] == (FOLDER / name).read_text(encoding="utf-8")
 
 
-def test_there_is_no_message_that_nobody_sends() -> None:
+def test_every_golden_message_is_sent() -> None:
     assert {path.name for path in FOLDER.iterdir()} == RENDERED.keys()
 
 

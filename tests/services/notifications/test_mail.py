@@ -86,7 +86,7 @@ def test_tls_from_the_start(certificate: Path) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["smtp", "smtps"])
-def test_a_certificate_that_nobody_signed_is_not_trusted(certificate: Path, scheme: str) -> None:
+def test_a_self_signed_certificate_is_not_trusted(certificate: Path, scheme: str) -> None:
     with mail_server(
         offers=("STARTTLS",), context=server_context(certificate), speaks_tls=scheme == "smtps"
     ) as box:
@@ -96,10 +96,10 @@ def test_a_certificate_that_nobody_signed_is_not_trusted(certificate: Path, sche
     assert not any("AUTH" in line for line in box.lines)
 
 
-def test_a_server_without_tls_gets_neither_mail_nor_password() -> None:
+def test_a_server_without_tls_gets_neither_mail_nor_password(words: SnapshotAssertion) -> None:
     with mail_server(offers=("AUTH PLAIN",)) as box:
         assert "localhost offers no STARTTLS" in send(box, scheme="smtp", user="me").text
-        assert "no password is sent over smtp+plain" in send(box, user="me").text
+        assert send(box, user="me").text == words
     assert box.letters == []
     assert not any("AUTH" in line for line in box.lines)
 
@@ -155,7 +155,7 @@ def test_what_may_have_been_taken_is_not_called_certain() -> None:
     assert (str(answer.kind), answer.is_certain) == ("failed", False)
 
 
-def test_nobody_gets_it_twice_because_another_is_refused_for_now(words: SnapshotAssertion) -> None:
+def test_a_temporary_refusal_does_not_repeat_the_mail_to_others(words: SnapshotAssertion) -> None:
     with mail_server({B: "450 greylisted"}) as box:
         first = send(box)
         assert (str(first.kind), box.letters) == ("failed", [])
@@ -165,7 +165,7 @@ def test_nobody_gets_it_twice_because_another_is_refused_for_now(words: Snapshot
     assert [recipients for recipients, _ in box.letters] == [["a@example.org"]]
 
 
-def test_one_address_that_is_no_more_keeps_nobody_from_the_mail(words: SnapshotAssertion) -> None:
+def test_an_unknown_address_does_not_block_the_others(words: SnapshotAssertion) -> None:
     with mail_server({B: "550 no such user"}) as box:
         answer = send(box)
     assert str(answer.kind) == "sent"
@@ -173,14 +173,14 @@ def test_one_address_that_is_no_more_keeps_nobody_from_the_mail(words: SnapshotA
     assert [recipients for recipients, _ in box.letters] == [["a@example.org"]]
 
 
-def test_private_addresses_only_on_demand() -> None:
+def test_private_addresses_only_on_demand(words: SnapshotAssertion) -> None:
     with mail_server() as box:
         answer = send(box, rules=HttpRules())
     assert (str(answer.kind), box.lines) == ("failed", [])
-    assert "`allow_private = true` of the receiver allows it" in answer.text
+    assert answer.text == words
 
 
-def test_a_test_message_comes_by_mail_and_what_it_did_not_reach_is_said(
+def test_a_test_message_is_mailed_and_unreached_addresses_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
 ) -> None:
     monkeypatch.chdir(tmp_path)

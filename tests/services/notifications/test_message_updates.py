@@ -128,14 +128,16 @@ def kind_of(office: Office) -> str:
     return str(office.workspace.config.receivers["team"].kind)
 
 
-def test_what_was_decided_shows_in_the_message_and_nothing_else_is_sent(office: Office) -> None:
+def test_a_decision_updates_the_message_and_sends_no_other(office: Office) -> None:
     office.tell(ALERT)
     office.send()
     assert office.take_calls()[0] == POSTS[kind_of(office)]
     office.revise(ACKNOWLEDGED)
     assert office.send() == []
     assert office.take_calls() == [UPDATES[kind_of(office)]]
-    assert "now acknowledged by somebody: known since May" in office.shown()
+    shown = office.shown()
+    assert "now acknowledged by" in shown
+    assert "known since May" in shown
     office.send()
     assert office.take_calls() == []
 
@@ -168,7 +170,7 @@ def test_what_is_fixed_updates_the_message_instead_of_another(office: Office) ->
     assert [str(item.state) for item in load_outbox(office.store)] == ["sent", "dropped"]
 
 
-def test_of_a_message_that_somebody_deleted_the_news_goes_out(office: Office) -> None:
+def test_news_of_a_deleted_message_is_sent_anew(office: Office) -> None:
     office.tell(ALERT)
     office.send()
     office.chat.messages.clear()
@@ -187,14 +189,16 @@ def test_of_a_message_that_somebody_deleted_the_news_goes_out(office: Office) ->
 
 
 @ONE_KIND
-def test_an_update_that_fails_is_tried_again_later(office: Office) -> None:
+def test_an_update_that_fails_is_tried_again_later(
+    office: Office, words: SnapshotAssertion
+) -> None:
     office.tell(ALERT)
     office.send()
     office.take_calls()
     office.revise(ACKNOWLEDGED)
     office.chat.forced = [(503, {}, {"Retry-After": "600"})]
     (event,) = office.send()
-    assert event.startswith("receiver team: 503 Service Unavailable")
+    assert event == words
     office.send()
     assert len(office.take_calls()) == 1
     office.at += timedelta(seconds=601)
@@ -208,7 +212,7 @@ def message_texts(office: Office) -> list[str]:
 
 
 @ONE_KIND
-def test_what_a_message_only_counts_is_told_by_another(office: Office) -> None:
+def test_alerts_that_a_message_only_counts_are_in_the_next(office: Office) -> None:
     alerts = [make_alert(str(number), case=make_case(str(number))) for number in range(7)]
     office.tell(*alerts)
     office.send()
@@ -226,7 +230,7 @@ def test_what_a_message_only_counts_is_told_by_another(office: Office) -> None:
 
 
 @ONE_KIND
-def test_what_a_digest_only_counts_is_told_by_another(office: Office) -> None:
+def test_alerts_that_a_digest_only_counts_are_in_the_next(office: Office) -> None:
     alerts = [make_alert(str(number), case=make_case(str(number))) for number in range(12)]
     office.revise(*alerts)
     items = [
@@ -245,7 +249,7 @@ def test_what_a_digest_only_counts_is_told_by_another(office: Office) -> None:
 
 
 @ONE_KIND
-def test_a_receiver_that_answers_slowly_is_not_asked_for_ever(office: Office) -> None:
+def test_a_slow_receiver_has_a_deadline(office: Office) -> None:
     office.tell(ALERT)
     office.send()
     office.take_calls()
@@ -277,7 +281,7 @@ def test_of_a_receiver_that_is_down_one_message_is_tried(office: Office) -> None
 
 
 @ONE_KIND
-def test_where_a_message_is_and_that_it_was_sent_are_kept_together(
+def test_where_a_message_is_and_that_it_was_sent_are_stored_together(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
@@ -377,7 +381,7 @@ def test_a_picture_that_slack_does_not_take_costs_the_picture_alone(num_before: 
         ("<html>\n" + "x" * 10_000, ResponseKind.FAILED, False),
     ],
 )
-def test_what_slack_answers_with_status_200(
+def test_errors_of_slack_with_status_200_are_failures(
     content: Any, kind: ResponseKind, is_down: bool
 ) -> None:
     with chatting("slack") as chat:
@@ -388,7 +392,7 @@ def test_what_slack_answers_with_status_200(
     assert len(answer.text) < 300
 
 
-def test_a_missing_scope_is_named(words: SnapshotAssertion) -> None:
+def test_a_missing_scope_is_reported_by_name(words: SnapshotAssertion) -> None:
     with chatting("slack") as chat:
         wrong = {"ok": False, "error": "missing_scope", "needed": "chat:write"}
         chat.forced = [(200, wrong, {})]
@@ -404,7 +408,7 @@ def test_a_wrong_token_is_not_shown_and_loses_nothing(words: SnapshotAssertion) 
     assert "hunter2" not in repr(wrong)
 
 
-def test_a_reference_of_something_else_is_asked_of_nobody() -> None:
+def test_a_reference_of_another_kind_is_not_looked_up() -> None:
     with chatting("slack") as chat:
         assert bot(chat).update(message(), reference="../x").kind is ResponseKind.REFUSED
         assert chat.requests == []
@@ -444,14 +448,15 @@ def test_an_answer_without_a_name_leaves_a_message_that_stays_as_it_is(text: str
 
 
 @pytest.mark.parametrize(
-    ("more", "problem"),
+    "more",
     [
-        ('channel = "#perf"', "token is missing; a bot of Slack needs it with its channel"),
-        ('token = "env:T"', "channel is missing; a bot of Slack needs it with its token"),
-        ('token = "xoxb-1"', "never the secret itself"),
+        'channel = "#perf"',
+        'token = "env:T"',
+        'token = "xoxb-1"',
     ],
 )
-def test_a_bot_needs_a_channel_and_a_token(more: str, problem: str) -> None:
+def test_a_bot_needs_a_channel_and_a_token(more: str, words: SnapshotAssertion) -> None:
     content = f'[receivers.a]\nkind = "slack"\nurl = "https://slack.com/api"\n{more}\n'
-    with pytest.raises(ConfigError, match=problem):
+    with pytest.raises(ConfigError) as caught:
         parse_config(content, path=Path("/project/hud.toml"), env={})
+    assert str(caught.value) == words

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -90,88 +89,67 @@ def test_receivers_and_routes_are_read() -> None:
 
 
 @pytest.mark.parametrize("key", ["secret", "token", "password"])
-def test_a_secret_in_the_wrong_place_is_not_shown(key: str) -> None:
-    with pytest.raises(ConfigError, match="never the secret itself") as raised:
+def test_a_secret_in_the_wrong_place_is_not_shown(key: str, words: SnapshotAssertion) -> None:
+    with pytest.raises(ConfigError) as raised:
         parse_config(f'[receivers.a]\n{key} = "{SECRET}"', path=None, env={})
+    assert str(raised.value) == words
     assert SECRET not in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("content", "problem"),
+    "content",
     [
-        ("[receivers.a]", r"\[receivers.a\]: url is missing"),
-        ('[receivers.a]\nurl = "gopher://x"', "line 2: .*url: takes an address"),
-        ('[receivers.a]\nurl = "env:"', "takes an address, or where it is kept"),
-        (
-            f'[receivers.a]\nurl = "https://x.org"\nsecret = "{SECRET}"',
-            "takes `env:NAME` or `file:PATH`, never the secret itself",
+        "[receivers.a]",
+        '[receivers.a]\nurl = "gopher://x"',
+        '[receivers.a]\nurl = "env:"',
+        pytest.param(
+            f'[receivers.a]\nurl = "https://x.org"\nsecret = "{SECRET}"', id="secret in the file"
         ),
-        ('[receivers.a]\nurl = "https://x.org"\nkind = "slak"', "takes one of webhook, slack"),
-        (
-            '[receivers.a]\nurl = "env:A"\nkind = "slack"\nsecret = "env:B"',
-            "line 4: .*secret: a receiver of kind slack has no secret; omit it",
-        ),
-        (
-            '[receivers.a]\nkind = "email"\nurl = "smtp://x.org"\nsender = "a@x.org"',
-            r"\[receivers.a\]: to is missing; a receiver of kind email needs it",
-        ),
-        (
-            '[receivers.a]\nkind = "email"\nurl = "http://x"\nsender = "a@x.org"\nto = "a@x.org"',
-            "line 3: .*url: takes smtp://host or smtps://host or smtp.plain://host",
-        ),
-        (
-            '[receivers.a]\nkind = "email"\nsender = "Me <a@x.org>"',
-            "line 3: .*sender: .*takes an address such as hud@example.org",
-        ),
-        (
-            '[receivers.a]\nkind = "apprise"\nurl = "env:A"',
-            r"\[receivers.a\]: Apprise looks addresses up itself.*`allow_private = true`",
-        ),
-        (
-            '[receivers.a]\nkind = "apprise"\nurl = "https://x.org"\nallow_private = true',
-            "line 3: .*url: takes `env:NAME` or `file:PATH`, since it holds secrets",
-        ),
-        ('[routes.a]\nreceivers = "ops"', r"\[routes.a\] receivers: no receiver 'ops'"),
-        (
-            '[receivers.ops]\nurl = "https://x.org"\n[routes.a]\nreceivers = "osp"',
-            "no receiver 'osp'; did you mean ops?",
-        ),
-        (
-            '[receivers.o]\nurl = "env:A"\n[routes.a]\nreceivers = "o"\nseverity = "bad"',
-            "takes one or more of severe, major, minor",
-        ),
-        (
-            '[receivers.o]\nurl = "env:A"\n[routes.a]\nreceivers = "o"\nnews = "test"',
-            "takes one or more of opened, worsened, reopened, fixed",
-        ),
+        '[receivers.a]\nurl = "https://x.org"\nkind = "slak"',
+        '[receivers.a]\nurl = "env:A"\nkind = "slack"\nsecret = "env:B"',
+        '[receivers.a]\nkind = "email"\nurl = "smtp://x.org"\nsender = "a@x.org"',
+        '[receivers.a]\nkind = "email"\nurl = "http://x"\nsender = "a@x.org"\nto = "a@x.org"',
+        '[receivers.a]\nkind = "email"\nsender = "Me <a@x.org>"',
+        '[receivers.a]\nkind = "apprise"\nurl = "env:A"',
+        '[receivers.a]\nkind = "apprise"\nurl = "https://x.org"\nallow_private = true',
+        '[routes.a]\nreceivers = "ops"',
+        '[receivers.ops]\nurl = "https://x.org"\n[routes.a]\nreceivers = "osp"',
+        '[receivers.o]\nurl = "env:A"\n[routes.a]\nreceivers = "o"\nseverity = "bad"',
+        '[receivers.o]\nurl = "env:A"\n[routes.a]\nreceivers = "o"\nnews = "test"',
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(content: str, problem: str) -> None:
-    with pytest.raises(ConfigError, match=problem):
+def test_invalid_settings_are_reported_with_line_and_key(
+    content: str, words: SnapshotAssertion
+) -> None:
+    with pytest.raises(ConfigError) as caught:
         parse(content)
+    assert str(caught.value) == words
 
 
 @pytest.mark.parametrize(
-    ("settings", "reason"),
+    "settings",
     [
-        ('url = "env:HOOK"', "url: the environment variable HOOK is not set"),
-        ('url = "file:nothing"', "url: cannot read .*nothing"),
-        ('url = "env:BAD"', "takes http://host or https://host"),
-        ('url = "https://x.org"\nsecret = "env:BAD"', "24 to 64 random bytes in base64"),
+        'url = "env:HOOK"',
+        'url = "file:nothing"',
+        'url = "env:BAD"',
+        'url = "https://x.org"\nsecret = "env:BAD"',
     ],
 )
-def test_what_is_not_where_it_should_be_is_said_and_never_shown(settings: str, reason: str) -> None:
+def test_a_missing_secret_is_reported_and_never_shown(
+    settings: str, words: SnapshotAssertion
+) -> None:
     config = parse(f"[receivers.ops]\n{settings}")
     receiver = make_receiver(config.receivers["ops"], env={"BAD": "hunter2"})
     assert isinstance(receiver, UnreadyReceiver)
     assert "hunter2" not in receiver.reason
-    assert re.search(reason, receiver.reason)
+    assert receiver.reason == words
 
 
-def test_an_empty_file_holds_no_secret(tmp_path: Path) -> None:
+def test_an_empty_file_holds_no_secret(tmp_path: Path, words: SnapshotAssertion) -> None:
     (tmp_path / "secret").write_text("\n", encoding="utf-8")
-    with pytest.raises(NotReady, match="secret: .*/secret is empty"):
+    with pytest.raises(NotReady) as caught:
         resolve_secret("secret", "file:secret", base=tmp_path, env={})
+    assert str(caught.value) == words
 
 
 def test_step_reaches_a_receiver_as_the_command_line_shows_it(terminal: Terminal) -> None:
@@ -189,7 +167,7 @@ def test_step_reaches_a_receiver_as_the_command_line_shows_it(terminal: Terminal
     assert request.headers["webhook-id"] == notification["id"]
 
 
-def test_a_test_message_is_signed_and_answers_are_told(
+def test_a_test_message_is_signed_and_answers_are_reported(
     terminal: Terminal, words: SnapshotAssertion
 ) -> None:
     with receiving() as good, receiving(lambda handler, _: handler.answer(404)) as bad:
@@ -227,10 +205,10 @@ def test_dead_letters_are_listed_and_sent_again(
         assert "410 Gone" in listed
         (item,) = terminal.json("alerts", "outbox", "--state", "dead", "--json")
         assert (item["id"], item["num_attempts"]) == ("msg_1", 1)
-        assert "no dead letter 'x'" in terminal.hud("alerts", "resend", "x").stderr
+        assert terminal.hud("alerts", "resend", "x").stderr == words
         output = terminal.hud("alerts", "resend", "msg_").stdout
         assert output == words
-    assert "nothing waits" in terminal.hud("alerts", "outbox").stderr
+    assert terminal.hud("alerts", "outbox").stderr == words
     assert terminal.json("alerts", "resend", "--json") == {"resent": 0, "sent": 0}
 
 
@@ -252,12 +230,12 @@ def test_chats_get_what_they_understand(terminal: Terminal, kind: str, signs: st
     assert signs in inbox.requests[0].body.decode()
 
 
-def test_without_receivers_nobody_is_told(terminal: Terminal) -> None:
+def test_without_receivers_nothing_is_sent(terminal: Terminal, words: SnapshotAssertion) -> None:
     put(terminal.store(), nights([2.0] * 12 + [1.4] * 4))
     assert terminal.hud("detect").exit_code == 0
     assert load_outbox(terminal.store()) == ()
-    assert "no [receivers.NAME]" in terminal.hud("alerts", "send").stderr
-    assert "no [receivers.NAME]" in terminal.hud("alerts", "test").stderr
+    assert terminal.hud("alerts", "send").stderr == words
+    assert terminal.hud("alerts", "test").stderr == words
     assert terminal.json("alerts", "send", "--json") == {"sent": 0, "failed": 0}
 
 
@@ -278,7 +256,7 @@ def workspace_of(terminal: Terminal) -> Workspace:
     return Workspace(config=config, dependencies=Dependencies(now=terminal.clock, env={}))
 
 
-def test_what_is_measured_again_is_told_after_that_and_only_if_it_holds(
+def test_a_remeasured_alert_is_notified_only_when_confirmed(
     terminal: Terminal,
 ) -> None:
     with receiving() as inbox:
@@ -296,7 +274,9 @@ def test_what_is_measured_again_is_told_after_that_and_only_if_it_holds(
         assert [str(item.state) for item in load_outbox(store)] == ["dropped"]
 
 
-def test_trouble_is_said_and_everything_waits(terminal: Terminal, words: SnapshotAssertion) -> None:
+def test_a_failed_delivery_is_reported_and_everything_waits(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
     events: list[Event] = []
     fill(terminal, make_notification("msg_1", receiver="r0", alert_ids=["a"]))
     save_alerts(terminal.store(), [make_alert("a")])
@@ -338,7 +318,7 @@ def test_a_notification_whose_alerts_are_gone_is_dropped(terminal: Terminal) -> 
     )
 
 
-def test_nobody_is_told_of_what_was_imported_unless_a_route_says_so(terminal: Terminal) -> None:
+def test_imported_histories_notify_only_by_a_route(terminal: Terminal) -> None:
     imported = [
         replace(night, run=replace(night.run, toolchain="imported:pytorch/main"))
         for night in nights([2.0] * 12 + [1.4] * 4)

@@ -104,7 +104,7 @@ def test_a_redirect_is_not_followed() -> None:
     assert (answer.kind, other.requests) == (ResponseKind.FAILED, [])
 
 
-def test_nobody_listening_is_surely_not_arrived() -> None:
+def test_a_refused_connection_is_certainly_undelivered() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/"
@@ -113,7 +113,7 @@ def test_nobody_listening_is_surely_not_arrived() -> None:
     assert not caught.value.may_have_arrived
 
 
-def test_a_certificate_that_nobody_signed_is_not_trusted(tmp_path: Path) -> None:
+def test_a_self_signed_certificate_is_not_trusted(tmp_path: Path) -> None:
     certificate = self_signed(tmp_path)
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(certificate)

@@ -50,7 +50,7 @@ def make_reporter(workspace: Workspace, *, jobs: list[str]) -> HealthReporter:
     )
 
 
-def test_a_heartbeat_tells_of_process_devices_disks_and_spool(workspace: Workspace) -> None:
+def test_a_heartbeat_reports_process_devices_disks_and_spool(workspace: Workspace) -> None:
     workspace.spool().write(make_run())
     make_reporter(workspace, jobs=[]).report()
     (state,) = load_health(workspace.store()).schedulers
@@ -64,7 +64,7 @@ def test_a_heartbeat_tells_of_process_devices_disks_and_spool(workspace: Workspa
     assert (state.num_waiting, state.num_broken) == (1, 0)
 
 
-def test_devices_are_not_looked_at_beside_a_measurement(workspace: Workspace) -> None:
+def test_devices_are_not_queried_during_a_measurement(workspace: Workspace) -> None:
     jobs: list[str] = []
     reporter = make_reporter(workspace, jobs=jobs)
     before = reporter.state()
@@ -89,7 +89,7 @@ def test_a_locked_store_hears_the_next_heartbeat(
     assert len(load_health(workspace.store()).schedulers) == 1
 
 
-def test_the_scheduler_tells_when_its_schedules_fire_next(tmp_path: Path) -> None:
+def test_the_scheduler_reports_when_its_schedules_fire_next(tmp_path: Path) -> None:
     night = Schedule(
         name="night",
         cron="30 2 1 1 *",

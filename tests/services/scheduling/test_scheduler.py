@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import signal
 import threading
 from collections.abc import Callable
@@ -32,6 +33,11 @@ from tests.support.runs.job_queue import NIGHT, REQUEST, JobSandbox
 @pytest.fixture
 def sandbox(tmp_path: Path) -> JobSandbox:
     return JobSandbox(tmp_path)
+
+
+def without_times(messages: list[str]) -> list[str]:
+    """Return each message once: how often a write is retried depends on the time."""
+    return sorted({re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d", "NIGHT", text) for text in messages})
 
 
 def test_a_time_that_comes_twice_in_a_night_has_one_key() -> None:
@@ -102,14 +108,15 @@ def test_a_schedule_fires_by_the_clock_of_its_time_zone_summer_and_winter(tmp_pa
     assert nights == ["28T02:30", "29T03:30", "30T02:30", "25T02:30", "25T02:30", "26T02:30"]
 
 
-def test_a_second_scheduler_is_refused(tmp_path: Path) -> None:
+def test_a_second_scheduler_is_refused(tmp_path: Path, words: SnapshotAssertion) -> None:
     wake = threading.Event()
     with (
         scheduling({}, state_dir=tmp_path, wake=wake),
-        pytest.raises(SchedulerBusy, match=r"PID \d+ schedules from this state directory already"),
+        pytest.raises(SchedulerBusy) as caught,
         scheduling({}, state_dir=tmp_path, wake=wake),
     ):
         pass
+    assert str(caught.value) == words
 
 
 def test_a_queued_job_is_run_judged_and_done(sandbox: JobSandbox) -> None:
@@ -122,7 +129,7 @@ def test_a_queued_job_is_run_judged_and_done(sandbox: JobSandbox) -> None:
     assert sandbox.store.lease_job() is None
 
 
-def test_a_night_is_run_once_however_often_it_is_asked_for(sandbox: JobSandbox) -> None:
+def test_a_night_requested_twice_is_run_once(sandbox: JobSandbox) -> None:
     for _ in range(2):
         sandbox.requests.write(REQUEST)
         sandbox.loop.run_queued()
@@ -161,7 +168,7 @@ def test_a_request_waits_for_a_locked_store(
     assert len(load_runs(sandbox.store)) == 1
 
 
-def test_a_store_that_cannot_be_asked_for_jobs_is_said(
+def test_a_store_that_cannot_be_queried_for_jobs_is_reported(
     sandbox: JobSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def locked(*_args: object, **_kwargs: object) -> None:
@@ -182,26 +189,26 @@ def test_a_broken_request_is_set_aside(sandbox: JobSandbox, content: str) -> Non
     assert [item.suffix for item in sandbox.requests.directory.iterdir()] == [".broken"]
 
 
-def test_a_job_of_an_unknown_suite_fails_and_the_next_is_run(sandbox: JobSandbox) -> None:
+def test_a_job_of_an_unknown_suite_fails_and_the_next_is_run(
+    sandbox: JobSandbox, words: SnapshotAssertion
+) -> None:
     wrong = dataclasses.replace(REQUEST, dedupe_key="a", suite="mien")
     sandbox.requests.write(wrong)
     sandbox.requests.write(REQUEST)
     assert sandbox.loop.run_queued() == ""
-    assert any(
-        "job a failed: no suite 'mien'. Did you mean mine" in text for text in sandbox.messages()
-    )
+    assert [text for text in sandbox.messages() if text.startswith("job a ")] == words
     assert len(load_runs(sandbox.store)) == 1
     assert sandbox.store.lease_job() is None
 
 
-def test_a_defect_fails_one_job_only(sandbox: JobSandbox) -> None:
+def test_a_defect_fails_one_job_only(sandbox: JobSandbox, words: SnapshotAssertion) -> None:
     def defect(_order: CaseOrder) -> None:
         raise ZeroDivisionError("a defect")
 
     sandbox.executor.on_execute = defect
     sandbox.requests.write(REQUEST)
     assert sandbox.loop.run_queued() == ""
-    assert any("failed by a defect of Compile HUD" in text for text in sandbox.messages())
+    assert sandbox.messages()[-1] == words
     assert sandbox.store.lease_job() is None
 
 
@@ -237,7 +244,7 @@ def test_an_interrupted_job_is_continued_by_the_next_start(
 
 
 def test_a_job_that_cannot_be_continued_starts_anew(
-    sandbox: JobSandbox, monkeypatch: pytest.MonkeyPatch
+    sandbox: JobSandbox, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
 ) -> None:
     sandbox.executor.on_execute = interrupt_case(2)
     sandbox.requests.write(REQUEST)
@@ -247,11 +254,11 @@ def test_a_job_that_cannot_be_continued_starts_anew(
     sandbox.executor.facts = {**sandbox.executor.facts, "torch_version": "2.14.0"}
     assert sandbox.loop.run_queued() == ""
     assert len(sandbox.executor.executed) == 2
-    assert any("A new run is started" in text for text in sandbox.messages())
+    assert [text for text in sandbox.messages() if "new run" in text] == words
 
 
 def test_a_job_whose_end_was_not_noted_is_not_measured_again(
-    sandbox: JobSandbox, monkeypatch: pytest.MonkeyPatch
+    sandbox: JobSandbox, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
 ) -> None:
     def locked(*_args: object, **_kwargs: object) -> None:
         raise StoreLocked("held by PID 7")
@@ -262,7 +269,7 @@ def test_a_job_whose_end_was_not_noted_is_not_measured_again(
         patched.setattr(JobWorker, "_run_job", _once(JobWorker._run_job))
         with pytest.raises(RunInterrupted):
             sandbox.loop.run_queued()
-    assert any("could not be noted: held by PID 7" in text for text in sandbox.messages())
+    assert [text for text in sandbox.messages() if "held by PID 7" in text] == words
     sandbox.loop.pending_updates.clear()
     free_the_lease(sandbox, monkeypatch)
     assert sandbox.loop.run_queued() == ""
@@ -280,7 +287,7 @@ def _once(method: Callable[..., None]) -> Callable[..., None]:
     return run_and_stop
 
 
-def test_the_loop_ends_with_the_signal_and_says_trouble_once(
+def test_the_loop_ends_with_the_signal_and_reports_trouble_once(
     sandbox: JobSandbox, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
 ) -> None:
     troubles = iter(["held by PID 7", "held by PID 7", "", "held by PID 8"])
@@ -313,6 +320,7 @@ def test_schedules_fire_on_after_their_file_could_not_be_written(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     error: Exception,
+    words: SnapshotAssertion,
 ) -> None:
     update = SQLAlchemyJobStore.update_job
     errors = [error]
@@ -331,10 +339,10 @@ def test_schedules_fire_on_after_their_file_could_not_be_written(
     with scheduling(schedules, state_dir=tmp_path, wake=threading.Event()) as scheduler:
         assert is_updated.wait(60)
         assert scheduler.is_alive()
-    assert "schedules are looked at again in 0 s" in caplog.text
+    assert [text.splitlines()[0] for text in caplog.messages] == words
 
 
-def test_a_scheduler_that_has_died_is_said_once(
+def test_a_scheduler_that_has_died_is_reported_once(
     sandbox: JobSandbox, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
 ) -> None:
     num_left = [2]
@@ -357,7 +365,10 @@ def no_room(*_args: object) -> None:
 
 
 def test_a_night_that_fires_on_a_full_disk_is_run(
-    sandbox: JobSandbox, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    sandbox: JobSandbox,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    words: SnapshotAssertion,
 ) -> None:
     folder = sandbox.workspace.config.state_dir
     miss_a_night(folder)
@@ -366,20 +377,22 @@ def test_a_night_that_fires_on_a_full_disk_is_run(
     with scheduling({"night": NIGHT}, state_dir=folder, wake=wake) as scheduler:
         assert wake.wait(60)
         assert dataclasses.replace(sandbox.loop, scheduler=scheduler).run_queued() == ""
-    assert "is kept in memory: [Errno 28]" in caplog.text
-    assert "are lost" not in caplog.text
+    assert without_times(caplog.messages) == words
     assert len(load_runs(sandbox.store)) == 1
 
 
-def test_a_night_that_no_disk_took_before_the_end_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_a_night_that_no_disk_took_before_the_end_is_reported(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    words: SnapshotAssertion,
 ) -> None:
     miss_a_night(tmp_path)
     wake = threading.Event()
     monkeypatch.setattr(JobRequests, "write", no_room)
     with scheduling({"night": NIGHT}, state_dir=tmp_path, wake=wake):
         assert wake.wait(60)
-    assert "1 jobs could not be written down and are lost" in caplog.text
+    assert without_times(caplog.messages) == words
 
 
 def test_a_request_in_memory_is_written_once_there_is_room(
@@ -423,14 +436,17 @@ def test_a_request_in_memory_goes_to_the_disk_while_the_store_is_locked(
     assert len(list(sandbox.requests.directory.iterdir())) == 1
 
 
-def test_a_damaged_file_of_schedules_is_a_clear_error(tmp_path: Path) -> None:
+def test_a_damaged_file_of_schedules_is_a_clear_error(
+    tmp_path: Path, words: SnapshotAssertion
+) -> None:
     path = tmp_path / "schedule.sqlite"
     path.write_bytes(b"no database" * 1000)
     with (
-        pytest.raises(SchedulerUnavailable, match=f"the schedules in {path} cannot be used: .*not"),
+        pytest.raises(SchedulerUnavailable) as caught,
         scheduling({"night": NIGHT}, state_dir=tmp_path, wake=threading.Event()),
     ):
         pass
+    assert str(caught.value) == words
     path.unlink()
     with scheduling({"night": NIGHT}, state_dir=tmp_path, wake=threading.Event()) as scheduler:
         assert scheduler.is_alive()

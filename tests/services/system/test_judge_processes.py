@@ -81,7 +81,7 @@ def wait_for(process: subprocess.Popen[str], *, num_others: int) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 @pytest.mark.parametrize("is_early", [True, False])
-def test_who_judges_dies_with_who_asked(
+def test_judge_processes_die_with_their_parent(
     judging: Callable[[float], subprocess.Popen[str]], *, number: signal.Signals, is_early: bool
 ) -> None:
     process = judging(600.0)
@@ -94,7 +94,7 @@ def test_who_judges_dies_with_who_asked(
     wait_for(process, num_others=0)
 
 
-def test_ctrl_c_is_told_by_who_asked_alone(
+def test_ctrl_c_is_reported_by_the_main_process_alone(
     judging: Callable[[float], subprocess.Popen[str]],
 ) -> None:
     process = judging(1.0)

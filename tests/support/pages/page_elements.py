@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from streamlit.testing.v1 import AppTest
 
+# Elements without an end tag.
+_VOID = {"br", "hr", "img", "input", "link", "meta", "wbr"}
+
 
 def html_of(page: AppTest) -> str:
     """Return all HTML that the page's own code wrote, without the style sheet.
@@ -27,6 +30,13 @@ def text_of(page: AppTest) -> str:
     parser.feed(html_of(page))
     words = [*parser.words, *(item.value for item in page.code)]
     return re.sub(r"\s+", " ", " ".join(words))
+
+
+def visible_text(answer: str) -> str:
+    """Return the visible text of a whole page of HTML."""
+    parser = _Words()
+    parser.feed(re.sub(r"<(style|script)\b.*?</\1>", "", answer, flags=re.DOTALL))
+    return re.sub(r"\s+", " ", " ".join(parser.words)).strip()
 
 
 def commands_of(page: AppTest) -> list[str]:
@@ -60,6 +70,13 @@ def texts_of_rows(page: AppTest, label: str) -> list[list[str]]:
     return [row for row in parser.rows if row]
 
 
+def texts_of(page: AppTest, *kinds: str) -> list[str]:
+    """Return the texts of the elements of these kinds, such as `notice` or `empty`, in order."""
+    parser = _Elements({f"hud-{kind}" for kind in kinds})
+    parser.feed(html_of(page))
+    return [re.sub(r"\s+", " ", " ".join(words)).strip() for words in parser.texts]
+
+
 def headings_of(page: AppTest, label: str) -> list[str]:
     """Return the headings of the columns of the table with this label."""
     parser = _Rows(label, tag="th")
@@ -79,6 +96,35 @@ class _Words(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.words.append(data)
+
+
+class _Elements(HTMLParser):
+    """Collects the words of each element that has one of the classes."""
+
+    def __init__(self, classes: set[str]) -> None:
+        super().__init__()
+        self.texts: list[list[str]] = []
+        self._classes = classes
+        # The name of each element that is open, and the words that it collects.
+        self._open: list[tuple[str, list[str] | None]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in _VOID:
+            return
+        words: list[str] | None = None
+        if self._classes & set((dict(attrs).get("class") or "").split()):
+            words = []
+            self.texts.append(words)
+        self._open.append((tag, words))
+
+    def handle_endtag(self, tag: str) -> None:
+        while self._open and self._open.pop()[0] != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        for _, words in self._open:
+            if words is not None:
+                words.append(data)
 
 
 class _Rows(HTMLParser):

@@ -31,7 +31,7 @@ def results(state_dir: Path) -> dict[str, CaseResult]:
         local.close()
 
 
-def test_a_launch_tells_how_long_it_took_from_outside(results: dict[str, CaseResult]) -> None:
+def test_a_launch_reports_how_long_it_took_from_outside(results: dict[str, CaseResult]) -> None:
     result = results["eager"]
     walls_s = result.details["launch_wall_s"]
     last_steps = [launch[-1] for launch in result.details["steps"]]

@@ -40,7 +40,7 @@ def example_inputs(config, *, seed):
 """
 
 
-def test_layers_that_a_change_adds_are_named_with_their_line(tmp_path: Path) -> None:
+def test_layers_that_a_change_adds_are_reported_by_name_with_their_line(tmp_path: Path) -> None:
     home = tmp_path / "repo"
     (home / "company").mkdir(parents=True)
     git(home, "init", "--quiet", "--initial-branch", "main")

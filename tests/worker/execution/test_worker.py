@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.records.results import CaseResult, Dtype, Outcome, Phase
 from compile_hud.runner.execution import local_executor
@@ -32,8 +33,8 @@ def test_facts_hold_the_measured_peaks_of_the_device(executor: LocalExecutor) ->
     assert peaks["copy_bytes_per_s"] > 0
 
 
-def test_peaks_that_cannot_be_measured_say_why_and_cost_no_case(
-    state_dir: Path, monkeypatch: pytest.MonkeyPatch
+def test_peaks_that_cannot_be_measured_have_a_reason_and_cost_no_case(
+    state_dir: Path, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
 ) -> None:
     monkeypatch.setattr(local_executor, "PEAKS_TIMEOUT_S", 0.0)
     local = LocalExecutor(python=Path(sys.executable), state_dir=state_dir)
@@ -41,13 +42,13 @@ def test_peaks_that_cannot_be_measured_say_why_and_cost_no_case(
     result = local.execute(order("plain"))
     local.close()
     assert list(facts["peaks"]) == ["reason"]
-    assert "cannot measure on cpu" in facts["peaks"]["reason"]
+    assert facts["peaks"]["reason"] == words
     assert result.outcome is Outcome.OK
     assert result.measurement("mfu") is None
     assert median(result, "bandwidth_bytes_per_s") > 0
 
 
-def test_an_allocator_snapshot_is_asked_for_by_a_setting(executor: LocalExecutor) -> None:
+def test_an_allocator_snapshot_is_requested_by_a_setting(executor: LocalExecutor) -> None:
     result = executor.execute(order("plain", memory_snapshot=True))
     # There is none on a CPU, and it must not go unsaid.
     assert "no-memory-snapshot" in [warning.code for warning in result.warnings]
@@ -208,13 +209,14 @@ def test_a_graph_break_is_counted_with_its_reason(executor: LocalExecutor) -> No
 @pytest.mark.parametrize(
     ("kind", "is_reported"), [("writing", True), ("plain", False), ("sealed", False)]
 )
-def test_a_model_that_writes_to_its_inputs_is_named_with_them(
-    executor: LocalExecutor, kind: str, is_reported: bool
+def test_a_model_that_writes_to_its_inputs_is_reported_with_them(
+    executor: LocalExecutor, kind: str, is_reported: bool, words: SnapshotAssertion
 ) -> None:
     result = executor.execute(order(kind))
     assert result.outcome is Outcome.OK, result.reason
     texts = [warning.text for warning in result.warnings if warning.code == "inputs-changed"]
-    assert any("writes to its inputs (x)" in text for text in texts) is is_reported
+    assert bool(texts) is is_reported
+    assert texts == words
 
 
 @pytest.mark.slow
@@ -232,12 +234,14 @@ def test_recompilation_is_counted_with_its_reason(executor: LocalExecutor) -> No
 
 
 @pytest.mark.slow
-def test_a_training_step_is_checked_by_its_gradients(executor: LocalExecutor) -> None:
+def test_a_training_step_is_checked_by_its_gradients(
+    executor: LocalExecutor, words: SnapshotAssertion
+) -> None:
     result = executor.execute(order("plain", variant="aot_eager", phase=Phase.TRAINING))
     assert result.outcome is Outcome.OK, result.log_tail
     error = result.measurement("max_abs_error")
     assert error is not None
-    assert error.method.endswith("2 calls: outputs, gradients; the worst of them")
+    assert error.method == words
     for part in ("data", "forward", "backward", "optimizer"):
         assert median(result, f"{part}_s") > 0
     assert result.details["breakdown"]["latency_s"] == median(result, "latency_cpu_s")
@@ -250,13 +254,13 @@ def test_a_training_step_is_checked_by_its_gradients(executor: LocalExecutor) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [Dtype.FP32, Dtype.BF16])
 def test_wrong_gradients_are_inaccurate_however_small(
-    executor: LocalExecutor, dtype: Dtype
+    executor: LocalExecutor, dtype: Dtype, words: SnapshotAssertion
 ) -> None:
     result = executor.execute(
         order("wrongbackward", variant="aot_eager", phase=Phase.TRAINING, dtype=dtype)
     )
     assert result.outcome is Outcome.INACCURATE, result.log_tail
-    assert result.reason.startswith("gradients: cosine similarity to the fp64 oracle is -")
+    assert result.reason == words
 
 
 def test_bf16_is_allowed_bf16_rounding(executor: LocalExecutor) -> None:
@@ -273,28 +277,30 @@ def test_a_dtype_that_the_device_cannot_run_is_skipped(executor: LocalExecutor) 
 
 
 @pytest.mark.slow
-def test_a_fast_wrong_result_is_inaccurate_and_has_no_numbers(executor: LocalExecutor) -> None:
+def test_a_fast_wrong_result_is_inaccurate_and_has_no_numbers(
+    executor: LocalExecutor, words: SnapshotAssertion
+) -> None:
     result = executor.execute(order("wrong", variant="aot_eager"))
     assert result.outcome is Outcome.INACCURATE
-    assert "cosine similarity to the fp64 oracle is -" in result.reason
+    assert result.reason == words
     assert result.measurements == ()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kind", "reason"),
+    "kind",
     [
-        ("hasty", "outputs: RMS error against the fp64 oracle is"),
-        ("dropping", "outputs: cosine similarity to the fp64 oracle is 0.9"),
-        ("notfinitecompiled", "outputs: it holds NaN or infinity where the oracle is finite"),
+        "hasty",
+        "dropping",
+        "notfinitecompiled",
     ],
 )
 def test_a_fast_inaccurate_kernel_is_inaccurate_and_no_speedup(
-    executor: LocalExecutor, kind: str, reason: str
+    executor: LocalExecutor, kind: str, words: SnapshotAssertion
 ) -> None:
     result = executor.execute(order(kind, variant="aot_eager"))
     assert result.outcome is Outcome.INACCURATE, result.log_tail
-    assert result.reason.startswith(reason)
+    assert result.reason == words
     assert result.measurements == ()
     accuracy = result.details["accuracy"]
     assert accuracy["tolerance"]["min_cosine"] == 0.9999
@@ -303,7 +309,7 @@ def test_a_fast_inaccurate_kernel_is_inaccurate_and_no_speedup(
     assert step_names(result)[0][-1] == "accuracy"
 
 
-def test_an_eager_model_that_differs_from_itself_says_so(executor: LocalExecutor) -> None:
+def test_an_eager_model_that_differs_from_itself_reports_it(executor: LocalExecutor) -> None:
     result = executor.execute(order("noisy"))
     assert result.outcome is Outcome.OK, result.reason
     assert "nondeterministic-eager" in [warning.code for warning in result.warnings]
@@ -325,11 +331,13 @@ def test_a_raising_model_fails_with_its_own_traceback(executor: LocalExecutor) -
     assert "launch.py" not in result.log_tail
 
 
-def test_a_missing_model_file_says_what_to_write(executor: LocalExecutor) -> None:
+def test_a_missing_model_file_names_what_to_write(
+    executor: LocalExecutor, words: SnapshotAssertion
+) -> None:
     result = executor.execute(order("plain", build="no/such/file.py"))
     assert result.outcome is Outcome.FAILED
     assert "no/such/file.py" in result.reason
-    assert result.reason.count("there is no file") == 1
+    assert result.reason == words
     assert "Traceback" not in result.log_tail
 
 
@@ -339,10 +347,12 @@ def test_a_model_without_end_of_memory_is_out_of_memory(executor: LocalExecutor)
     assert result.measurements == ()
 
 
-def test_a_segfault_is_a_failure_of_the_case_alone(executor: LocalExecutor) -> None:
+def test_a_segfault_is_a_failure_of_the_case_alone(
+    executor: LocalExecutor, words: SnapshotAssertion
+) -> None:
     result = executor.execute(order("crashing"))
     assert result.outcome is Outcome.FAILED
-    assert result.reason == "the worker was killed by SIGSEGV"
+    assert result.reason == words
     assert "odd_models.py" in result.log_tail
     assert executor.execute(order("plain")).outcome is Outcome.OK
 

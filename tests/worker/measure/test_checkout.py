@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.models_zoo.building.loader import ModelLoadError
 from compile_hud.runner.measure.checkout import check_imports, enter
@@ -81,15 +82,19 @@ def test_an_environment_in_the_repository_stays(
     check_imports(checkout, build="net")
 
 
-def test_a_module_of_the_repository_is_an_error_that_names_it(checkout: Checkout) -> None:
+def test_a_module_of_the_repository_is_an_error_that_names_it(
+    checkout: Checkout, words: SnapshotAssertion
+) -> None:
     load("net", f"{checkout.folder}/net.py")
     load("layers", f"{checkout.repository}/layers.py")
-    with pytest.raises(ModelLoadError, match=r"'net' imports layers from .*/repo/layers\.py, not"):
+    with pytest.raises(ModelLoadError) as caught:
         check_imports(checkout, build="net")
+    assert str(caught.value) == words
 
 
-def test_a_model_that_takes_nothing_from_the_commit_is_an_error(checkout: Checkout) -> None:
-    with pytest.raises(
-        ModelLoadError, match=r"imports nothing from .*: is it another repository's"
-    ):
+def test_a_model_that_takes_nothing_from_the_commit_is_an_error(
+    checkout: Checkout, words: SnapshotAssertion
+) -> None:
+    with pytest.raises(ModelLoadError) as caught:
         check_imports(checkout, build="net")
+    assert str(caught.value) == words

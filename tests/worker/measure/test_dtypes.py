@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from syrupy.assertion import SnapshotAssertion
 from torch import nn
 
 from compile_hud.db.records.results import MEASURED_DTYPES, Dtype, Outcome, Phase
@@ -48,7 +49,7 @@ def zoo_subject(name: str, *, dtype: Dtype, phase: Phase = Phase.INFERENCE) -> S
         (Dtype.FP16_AUTOCAST, torch.float32, torch.float16),
     ],
 )
-def test_a_dtype_says_what_weights_and_products_are_in(
+def test_a_dtype_reports_what_weights_and_products_are_in(
     dtype: Dtype, weights: torch.dtype, products: torch.dtype
 ) -> None:
     subject = zoo_subject("bert", dtype=dtype)
@@ -105,19 +106,23 @@ def test_tf32_reaches_products_and_convolutions_by_every_setting_of_torch() -> N
     assert torch.backends.cudnn.conv.fp32_precision == "tf32"
 
 
-def test_tf32_needs_a_device_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tf32_needs_a_device_that_has_it(
+    monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
+) -> None:
     monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
     for capability, has_it in (((7, 5), False), ((8, 0), True), ((12, 0), True)):
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda pair=capability: pair)
         assert (CUDA.unsupported_reason(Dtype.TF32) is None) == has_it
-    assert "measure it in fp32" in str(CPU.unsupported_reason(Dtype.TF32))
+    assert str(CPU.unsupported_reason(Dtype.TF32)) == words
     monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "0")
     assert "unset it" in str(CUDA.unsupported_reason(Dtype.TF32))
 
 
-def test_a_cpu_has_fp16_where_it_computes_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cpu_has_fp16_where_it_computes_in_it(
+    monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
+) -> None:
     monkeypatch.setattr(device, "_cpu_has_fp16", lambda: False)
-    assert "no fp16 arithmetic, only conversions" in str(CPU.unsupported_reason(Dtype.FP16))
+    assert str(CPU.unsupported_reason(Dtype.FP16)) == words
     assert CUDA.unsupported_reason(Dtype.FP16) is None
     monkeypatch.setattr(device, "_cpu_has_fp16", lambda: True)
     assert CPU.unsupported_reason(Dtype.FP16) is None

@@ -74,7 +74,7 @@ def row_name(row: Sequence[str]) -> str:
         f"with a cosine below {accuracy.MIN_EAGER_COSINE:g} prove nothing",
     ],
 )
-def test_the_methodology_says_what_the_code_does(statement: str) -> None:
+def test_numbers_of_the_methodology_are_those_of_the_code(statement: str) -> None:
     assert statement in WORDS
 
 

@@ -46,5 +46,5 @@ WORDS = " ".join(PAGE.read_text(encoding="ascii").split())
         f" launch, or less than {stability.MIN_ENERGY_STRETCH:g} of it",
     ],
 )
-def test_the_methodology_says_what_the_protocol_does(statement: str) -> None:
+def test_numbers_of_the_methodology_are_those_of_the_protocol(statement: str) -> None:
     assert statement in WORDS

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib
 import site
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.models_zoo.building.loader import load_builder
 from compile_hud.runner.measure import user_traceback as traceback_module
@@ -63,19 +63,14 @@ def assert_theirs_only(user_error: UserCodeError, *, build: str) -> None:
     assert all(f'"{build}"' in line for line in files), user_error.text
 
 
-def test_a_mistake_at_import_ends_at_its_line(tmp_path: Path) -> None:
+def test_a_mistake_at_import_ends_at_its_line(tmp_path: Path, words: SnapshotAssertion) -> None:
     build = write(tmp_path, old="import torch\n", new="import torch\nimport no_such_thing\n")
     error, user_error = caught(lambda: load_builder(build), build=build)
-    assert user_error.text == textwrap.dedent(f"""\
-        Traceback (of the model's own code):
-          File "{build}", line 3, in <module>
-            import no_such_thing
-        ModuleNotFoundError: No module named 'no_such_thing'
-        """)
+    assert user_error.text == words
     assert user_error.location == "bench.py:3 in <module>"
-    assert failure_reason(error, location=user_error.location).endswith(
-        "(at bench.py:3 in <module>)"
-    )
+    reason = failure_reason(error, location=user_error.location)
+    assert reason.endswith("(at bench.py:3 in <module>)")
+    assert reason == words
 
 
 def test_what_python_cannot_read_is_shown_with_its_line(tmp_path: Path) -> None:
@@ -108,7 +103,7 @@ def test_a_mistake_in_forward_ends_at_its_line_and_not_in_torch(tmp_path: Path) 
     model, inputs = builder.build({}), builder.example_inputs({}, seed=0)
     _, user_error = caught(lambda: model(**inputs), build=build)
     assert_theirs_only(user_error, build=build)
-    assert "mat1 and mat2 shapes cannot be multiplied" in user_error.text
+    assert user_error.text.splitlines()[-1].startswith("RuntimeError: mat1 and mat2 ")
     assert user_error.location == f"bench.py:{line_of(build, 'reshape')} in forward"
 
 
@@ -125,7 +120,7 @@ def test_a_mistake_that_only_compiling_meets_ends_at_its_line(tmp_path: Path) ->
     assert "from user code" not in user_error.text
 
 
-def test_a_package_that_is_installed_beside_others_is_the_users(
+def test_an_installed_package_of_the_user_is_user_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = tmp_path / "site-packages" / "own_pkg"
@@ -134,10 +129,11 @@ def test_a_package_that_is_installed_beside_others_is_the_users(
     (package / "bench.py").write_text(GOOD + "raise OSError('no weights')\n", encoding="utf-8")
     monkeypatch.syspath_prepend(str(package.parent))
     _, user_error = caught(lambda: load_builder("own_pkg.bench"), build="own_pkg.bench")
-    assert user_error.location == f"bench.py:{GOOD.count(chr(10)) + 1} in <module>"
+    last = len(GOOD.splitlines()) + 1
+    assert user_error.location == f"bench.py:{last} in <module>"
 
 
-def test_a_virtual_environment_beside_the_file_is_not_the_users(
+def test_a_virtual_environment_is_no_user_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     packages = tmp_path / ".venv" / "site-packages"

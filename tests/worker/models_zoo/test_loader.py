@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.models_zoo.building.loader import ModelLoadError, check_names, load_builder
 
@@ -133,92 +134,70 @@ def test_a_factory_gives_the_same_weights_and_inputs_each_time() -> None:
         ("(torch.nn.Linear(4, 3), {}, None)", "tuple"),
     ],
 )
-def test_a_factory_must_return_a_pair(returned: str, kind: str) -> None:
+def test_a_factory_must_return_a_pair(returned: str, kind: str, words: SnapshotAssertion) -> None:
     write("bench.py", f"import torch\ndef make(config):\n    return {returned}\n")
     with pytest.raises(ModelLoadError) as caught:
         load_builder("bench.py:make").build({})
-    assert str(caught.value) == (
-        f"the model 'bench.py:make' returned {kind}, not a pair of nn.Module and dict of tensors"
-        " by the names of forward's arguments."
-    )
+    assert f" {kind}," in str(caught.value)
+    assert str(caught.value) == words
 
 
-def test_a_missing_module_is_one_clear_error(tmp_path: Path) -> None:
-    message = message_of("no_such_package.bench")
-    assert message == (
-        "cannot import the model 'no_such_package.bench': ModuleNotFoundError: No module named"
-        " 'no_such_package'. Write `package.module`, `package.module:factory`, `path/to/file.py`"
-        " or `path/to/file.py:factory`, and install what it needs into this interpreter"
-        f" ({sys.executable}); the working directory is {tmp_path}."
-    )
+def test_a_missing_module_is_one_clear_error(words: SnapshotAssertion) -> None:
+    assert message_of("no_such_package.bench") == words
 
 
-def test_a_missing_file_is_one_clear_error(tmp_path: Path) -> None:
-    path = tmp_path / "bench.py"
-    assert message_of("bench.py").startswith(
-        f"cannot import the model 'bench.py': FileNotFoundError: there is no file {path}."
-    )
+def test_a_missing_file_is_one_clear_error(tmp_path: Path, words: SnapshotAssertion) -> None:
+    message = message_of("bench.py")
+    assert str(tmp_path / "bench.py") in message
+    assert message == words
 
 
 @pytest.mark.parametrize(
     ("source", "error"),
     [("import no_such_package", ImportError), ("def", SyntaxError), ("1 / 0", ZeroDivisionError)],
 )
-def test_the_users_own_exception_is_chained(source: str, error: type[Exception]) -> None:
+def test_the_users_own_exception_is_chained(
+    source: str, error: type[Exception], words: SnapshotAssertion
+) -> None:
     write("bench.py", source)
-    with pytest.raises(ModelLoadError, match=r"cannot import the model 'bench\.py'") as caught:
+    with pytest.raises(ModelLoadError) as caught:
         load_builder("bench.py")
+    assert str(caught.value) == words
     assert isinstance(caught.value.__cause__, error)
 
 
-def test_an_attribute_that_is_not_there_is_answered_with_those_that_are() -> None:
+def test_an_attribute_that_is_not_there_is_answered_with_those_that_are(
+    words: SnapshotAssertion,
+) -> None:
     write("bench.py", "def make(config): ...\n_private = 1\n")
-    assert message_of("bench.py:mak") == (
-        "the model 'bench.py:mak' cannot be loaded: hud_model_bench has no 'mak'. It has make."
-    )
+    assert message_of("bench.py:mak") == words
     write("empty.py", "")
-    assert message_of("empty.py:make").endswith("has no 'make'. It has nothing public.")
+    assert message_of("empty.py:make") == words
 
 
-def test_a_module_without_the_two_functions_names_which() -> None:
+def test_a_module_without_the_two_functions_names_which(words: SnapshotAssertion) -> None:
     write("bench.py", "build = 1\nloss = 2\n")
-    assert message_of("bench.py") == (
-        "the model 'bench.py' has no function build and no function example_inputs. It needs"
-        " `build(config) -> nn.Module` and `example_inputs(config, *, seed) -> dict[str, Tensor]`,"
-        " or name a function that returns both: `...:factory`."
-    )
-    assert "has no function build" in message_of("bench.py:loss")
+    assert message_of("bench.py") == words
+    assert message_of("bench.py:loss") == words
 
 
-def test_a_build_string_without_a_module_says_what_to_write() -> None:
-    assert message_of(":make") == (
-        "the build string ':make' names no module. Write `package.module`,"
-        " `package.module:factory`, `path/to/file.py` or `path/to/file.py:factory`."
-    )
+def test_a_build_string_without_a_module_names_what_to_write(words: SnapshotAssertion) -> None:
+    assert message_of(":make") == words
 
 
 @pytest.mark.parametrize(
-    ("inputs", "wrong"),
-    [
-        ({"x": torch.ones(2)}, "missing a required argument: 'input'"),
-        ({"input": torch.ones(2), "x": torch.ones(2)}, "got an unexpected keyword argument 'x'"),
-        ({}, "missing a required argument: 'input'"),
-    ],
+    "inputs",
+    [{"x": torch.ones(2)}, {"input": torch.ones(2), "x": torch.ones(2)}, {}],
 )
-def test_inputs_that_forward_does_not_take_are_named_before_anything_runs(
-    inputs: dict[str, torch.Tensor], wrong: str
+def test_inputs_unknown_to_forward_are_reported_before_anything_runs(
+    inputs: dict[str, torch.Tensor], words: SnapshotAssertion
 ) -> None:
     with pytest.raises(ModelLoadError) as caught:
         check_names(torch.nn.Linear(2, 2), inputs, build="bench.py")
-    named = ", ".join(inputs) or "nothing"
-    assert str(caught.value).startswith(
-        f"the inputs of the model 'bench.py' are not those of its forward: {wrong}."
-    )
-    assert str(caught.value).endswith(f"the inputs are named {named}.")
-    assert "Linear.forward takes (input: torch.Tensor)" in str(caught.value)
+    assert str(caught.value) == words
 
 
-def test_inputs_that_forward_takes_or_whose_names_nobody_tells_pass() -> None:
+def test_inputs_that_forward_takes_or_cannot_name_pass() -> None:
     class Unnamed(torch.nn.Module):
         forward = max
 

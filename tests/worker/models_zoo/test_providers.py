@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from syrupy.assertion import SnapshotAssertion
 from torch import nn
 
 from compile_hud.db.records.results import Outcome
@@ -115,7 +116,7 @@ def test_two_builds_of_a_model_of_a_provider_are_equal(site: Path) -> None:
     assert all(torch.equal(first[key], second[key]) for key in first)
 
 
-def test_images_have_the_size_that_the_provider_says(site: Path) -> None:
+def test_images_have_the_size_that_the_provider_reports(site: Path) -> None:
     install(site, "timm", TIMM)
     install(site, "torchvision", TORCHVISION)
     assert shape_of_inputs("timm/resnet50") == (2, 3, 8, 8)
@@ -129,26 +130,20 @@ def test_a_tag_of_published_weights_is_part_of_the_name(site: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    "name",
     [
-        (
-            "timm/resnet500",
-            "timm has no model 'resnet500'. Did you mean resnet50 or resnet18?"
-            " `timm.list_models()` shows all 2.",
-        ),
-        (
-            "torchvision/xyz",
-            "torchvision has no model 'xyz'."
-            " `torchvision.models.list_models(module=torchvision.models)` shows all 2.",
-        ),
+        "timm/resnet500",
+        "torchvision/xyz",
     ],
 )
-def test_a_model_that_a_provider_lacks_is_reported(site: Path, name: str, message: str) -> None:
+def test_a_model_that_a_provider_lacks_is_reported(
+    site: Path, name: str, words: SnapshotAssertion
+) -> None:
     install(site, "timm", TIMM)
     install(site, "torchvision", TORCHVISION)
     with pytest.raises(UnknownNameError) as caught:
         build(name)
-    assert str(caught.value) == message
+    assert str(caught.value) == words
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -162,15 +157,13 @@ def test_a_provider_that_is_missing_is_reported_with_how_to_install_it(
     assert f"`{sys.executable} -m pip install {package}`" in str(caught.value)
 
 
-def test_a_provider_built_for_another_torch_is_reported(site: Path) -> None:
+def test_a_provider_built_for_another_torch_is_reported(
+    site: Path, words: SnapshotAssertion
+) -> None:
     install(site, "torchvision", "raise RuntimeError('operator torchvision::nms does not exist')")
     with pytest.raises(UnavailableModelError) as caught:
         build("torchvision/resnet50")
-    assert str(caught.value) == (
-        "torchvision is installed and cannot be imported: RuntimeError: operator torchvision::nms"
-        " does not exist. Install the build of it, and of what it needs, that fits the torch of"
-        f" {sys.executable}."
-    )
+    assert str(caught.value) == words
 
 
 def test_a_case_whose_provider_is_missing_is_skipped_with_the_reason(

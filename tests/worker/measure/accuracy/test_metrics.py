@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from syrupy.assertion import SnapshotAssertion
 from torch import Tensor, nn
 
 from compile_hud.db.records.results import Dtype, Phase
@@ -50,8 +51,9 @@ def test_rounding_is_accurate() -> None:
     assert why(ORACLE + 1e-7) == ""
 
 
-def test_another_direction_is_inaccurate() -> None:
-    assert "cosine similarity to the fp64 oracle is -1.0" in why(-ORACLE)
+def test_another_direction_is_inaccurate(words: SnapshotAssertion) -> None:
+    assert "-1.0" in why(-ORACLE)
+    assert why(-ORACLE) == words
 
 
 def test_many_times_the_error_of_eager_is_inaccurate() -> None:
@@ -76,13 +78,13 @@ def test_what_eager_differs_from_itself_is_allowed_to_the_variant() -> None:
     assert why(ORACLE + noise, rmse=1.0, spread=turned) == ""
 
 
-def test_eager_runs_that_hardly_agree_prove_nothing() -> None:
+def test_eager_runs_that_hardly_agree_prove_nothing(words: SnapshotAssertion) -> None:
     apart = Distance(max_abs=1.0, rmse=1.0, cosine=MIN_EAGER_COSINE - 0.01)
-    assert why(ORACLE, spread=apart).startswith("two eager runs differ too much")
+    assert why(ORACLE, spread=apart) == words
 
 
-def test_another_number_of_values_is_inaccurate() -> None:
-    assert "it has 999 numbers, the oracle 1000" in why(ORACLE[1:])
+def test_another_number_of_values_is_inaccurate(words: SnapshotAssertion) -> None:
+    assert why(ORACLE[1:]) == words
 
 
 def test_an_oracle_that_is_not_finite_proves_nothing() -> None:
@@ -94,10 +96,11 @@ def test_nan_where_the_oracle_has_a_number_is_inaccurate() -> None:
     assert "NaN" in why(ORACLE * float("nan"))
 
 
-def test_zero_equals_zero_and_nothing_else() -> None:
+def test_zero_equals_zero_and_nothing_else(words: SnapshotAssertion) -> None:
     zero = torch.zeros(4, dtype=torch.float64)
     assert why(zero, oracle=zero) == ""
-    assert "cosine similarity to the fp64 oracle is 0.0" in why(zero + 1, oracle=zero)
+    assert " 0.0" in why(zero + 1, oracle=zero)
+    assert why(zero + 1, oracle=zero) == words
 
 
 def test_an_empty_output_is_the_same_as_another() -> None:
@@ -200,21 +203,23 @@ def test_a_right_variant_keeps_its_distances_and_the_tolerance_in_force() -> Non
     assert context.findings.warnings == []
 
 
-def test_a_small_output_is_not_hidden_by_a_large_one() -> None:
+def test_a_small_output_is_not_hidden_by_a_large_one(words: SnapshotAssertion) -> None:
     reason, context = run(lambda outputs: outputs | {"small": -outputs["small"]})
-    assert reason.startswith("outputs.small: cosine similarity to the fp64 oracle is -")
+    assert reason == words
     parts = context.findings.details["accuracy"]["parts"]
     assert parts["outputs.small"]["cosine"] == pytest.approx(-1.0)
     assert parts["outputs.large"]["cosine"] == pytest.approx(1.0)
     assert context.findings.metrics == {}
 
 
-def test_a_slightly_wrong_result_passes_the_cosine_and_fails_the_error() -> None:
+def test_a_slightly_wrong_result_passes_the_cosine_and_fails_the_error(
+    words: SnapshotAssertion,
+) -> None:
     def coarse(outputs: dict[str, Tensor]) -> dict[str, Any]:
         return outputs | {"large": outputs["large"].to(torch.bfloat16).float()}
 
     reason, context = run(coarse)
-    assert reason.startswith("outputs.large: RMS error against the fp64 oracle is")
+    assert reason == words
     large = context.findings.details["accuracy"]["parts"]["outputs.large"]
     assert large["cosine"] > FP32.min_cosine
     assert large["rmse"] > RMSE_FACTOR * large["eager_rmse"]
@@ -227,13 +232,13 @@ def test_what_a_model_tolerates_lets_a_slightly_wrong_result_through() -> None:
     assert run(coarse, tolerance={"rounding_rmse": 1e-2})[0] == ""
 
 
-def test_an_infinite_distance_is_no_number_in_the_details() -> None:
+def test_an_infinite_distance_is_no_number_in_the_details(words: SnapshotAssertion) -> None:
     reason, context = run(lambda outputs: outputs | {"small": outputs["small"] * float("nan")})
-    assert reason == "outputs.small: it holds NaN or infinity where the oracle is finite"
+    assert reason == words
     assert context.findings.details["accuracy"]["parts"]["outputs.small"]["rmse"] is None
 
 
-def test_flipped_integers_are_inaccurate_beyond_their_share() -> None:
+def test_flipped_integers_are_inaccurate_beyond_their_share(words: SnapshotAssertion) -> None:
     def flip(outputs: dict[str, Tensor], num_flips: int) -> dict[str, Any]:
         best = outputs["best"].clone()
         best[:num_flips] += 1
@@ -243,24 +248,22 @@ def test_flipped_integers_are_inaccurate_beyond_their_share() -> None:
     assert reason == ""
     assert context.findings.details["accuracy"]["discrete"]["outputs.best"]["num_different"] == 2
     reason, _ = run(lambda outputs: flip(outputs, 3))
-    assert reason == (
-        "outputs.best: 3 of 200 integers differ from the fp64 oracle, 0 in eager; at most 2 may"
-    )
+    assert reason == words
 
 
 @pytest.mark.parametrize(
-    ("change", "reason"),
+    "change",
     [
-        (lambda large: large.double(), "it returned outputs.large float64[200, 16] where eager"),
-        (lambda large: large.T, "it returned outputs.large float32[16, 200] where eager returns"),
-        (lambda _: None, "it returned 2 tensors, eager 3"),
+        lambda large: large.double(),
+        lambda large: large.T,
+        lambda _: None,
     ],
 )
 def test_another_dtype_shape_or_number_of_outputs_is_inaccurate(
-    change: Callable[[Tensor], Any], reason: str
+    change: Callable[[Tensor], Any], words: SnapshotAssertion
 ) -> None:
     accuracy, _ = run(lambda outputs: outputs | {"large": change(outputs["large"])})
-    assert accuracy.startswith(reason)
+    assert accuracy == words
 
 
 def test_a_wrong_second_answer_is_found() -> None:
@@ -300,7 +303,7 @@ def run_drifting(drift: float, backend: str) -> tuple[str, Context]:
 
 
 @pytest.mark.parametrize("backend", ["eager", "inductor"])
-def test_an_eager_that_differs_from_itself_is_told_and_widens_the_limits(backend: str) -> None:
+def test_a_nondeterministic_eager_is_reported_and_widens_the_limits(backend: str) -> None:
     # Four times its first error by the fourth call: too much without knowing of the spread.
     reason, context = run_drifting(1e-4, backend)
     assert reason == ""

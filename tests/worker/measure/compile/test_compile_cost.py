@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 import torch._dynamo.utils as dynamo_utils
+from syrupy.assertion import SnapshotAssertion
 from torch import Tensor
 
 from compile_hud.db.records.results import Outcome
@@ -174,12 +175,13 @@ def test_a_graph_break_has_its_line(executor: LocalExecutor) -> None:
     (location,) = result.details["graph_breaks"]
     assert (location["file"], location["function"]) == (FIXTURE, "forward")
     assert "torch._dynamo.graph_break()" in source_line(location)
-    assert "User-inserted graph break" in location["reason"]
+    assert "User-inserted" in location["reason"]
 
 
 @pytest.mark.slow
 def test_a_model_that_recompiles_at_every_call_until_dynamo_gives_up(
     executor: LocalExecutor,
+    words: SnapshotAssertion,
 ) -> None:
     result = executor.execute(order("counting", variant="aot_eager"))
     assert result.outcome is Outcome.OK, result.log_tail
@@ -189,7 +191,7 @@ def test_a_model_that_recompiles_at_every_call_until_dynamo_gives_up(
     assert "phases_s" not in result.details["compile"][0]
     texts = {warning.code: warning.text for warning in result.warnings}
     assert "no compile time" in texts["still-compiling"]
-    assert "Dynamo gave up after 7 recompiles" in texts["recompile-limit"]
+    assert texts["recompile-limit"] == words
     assert "ran as eager" in texts["mode-fallback"]
     location = result.details["recompiles"][0]
     assert location["reason"].startswith("self.num_calls == ")
@@ -199,10 +201,7 @@ def test_a_model_that_recompiles_at_every_call_until_dynamo_gives_up(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "text"),
-    [
-        ("breaking", " in forward)"),
-        ("counting", "due to fullgraph=True; Dynamo recompile limit exceeded"),
-    ],
+    [("breaking", " in forward)"), ("counting", "recompile limit")],
 )
 def test_what_fullgraph_forbids_fails_with_its_reason(
     executor: LocalExecutor, kind: str, text: str
@@ -213,11 +212,13 @@ def test_what_fullgraph_forbids_fails_with_its_reason(
 
 
 @pytest.mark.slow
-def test_a_model_that_recompiles_while_samples_are_taken(executor: LocalExecutor) -> None:
+def test_a_model_that_recompiles_while_samples_are_taken(
+    executor: LocalExecutor, words: SnapshotAssertion
+) -> None:
     result = executor.execute(order("unlimited", variant="aot_eager"))
     assert result.outcome is Outcome.OK, result.log_tail
     (warning,) = [item for item in result.warnings if item.code == "recompiles-while-sampling"]
-    assert "while samples were taken" in warning.text
+    assert warning.text == words
     assert "`self.num_calls == " in warning.hint
     assert "odd_models.py:" in warning.hint
     assert "recompile-limit" not in {item.code for item in result.warnings}

@@ -137,7 +137,7 @@ def test_rows_that_are_added_to_are_read_and_written() -> None:
     ]
 
 
-def test_what_says_whether_a_place_is_in_bounds_is_no_operation() -> None:
+def test_a_bounds_check_is_no_operation() -> None:
     def forward(x: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.pad(x, (1, 1)).exp()
 

@@ -103,7 +103,7 @@ def test_every_generated_kernel_shows_in_every_iteration(halves: Any) -> None:
     assert {seen[name] for name in kernels} == {3}
 
 
-def test_kernels_of_one_name_in_two_graphs_are_told_apart(halves: Any) -> None:
+def test_kernels_of_one_name_in_two_graphs_are_distinguished(halves: Any) -> None:
     _events, notes = halves
     by_graph = [
         {origin["code"] for origin in note["origins"]} for note in notes["kernels"].values()
@@ -242,7 +242,7 @@ def test_the_first_call_of_a_triton_kernel_is_looked_at_and_passed_on(
     assert "run" not in vars(kernel)
 
 
-def test_what_is_no_number_and_no_tensor_is_named_by_its_type() -> None:
+def test_an_unexpected_output_is_reported_by_its_type() -> None:
     empty = torch.ones(0)
     described = describe_arguments([empty, empty, 1.5, math.inf, None, True])
     assert described == [
@@ -294,7 +294,7 @@ def test_another_profiler_gets_the_iterations_and_no_trace(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_compilation_goes_on_where_nobody_can_say_where_a_kernel_comes_from(
+def test_a_compilation_continues_without_the_origin_of_a_kernel(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from torch._inductor.codegen.cpp import CppScheduling

@@ -144,7 +144,7 @@ def test_cuda_graphs_are_checked_not_assumed(
     assert effective_mode(case, counts=NO_COUNTS, device=CUDA)[0] == ran
 
 
-def test_an_autotuning_mode_on_cuda_that_tuned_no_product_says_so() -> None:
+def test_an_autotuning_mode_on_cuda_that_tuned_no_product_reports_it() -> None:
     case = make_case(
         variant="max-autotune-no-cudagraphs", mode="max-autotune-no-cudagraphs", device="cuda"
     )
@@ -153,7 +153,7 @@ def test_an_autotuning_mode_on_cuda_that_tuned_no_product_says_so() -> None:
     assert [warning.code for warning in warnings] == ["no-gemm-autotuned"]
 
 
-def test_a_torch_that_does_not_tell_of_cuda_graphs_is_a_warning(
+def test_a_torch_without_facts_of_cuda_graphs_is_a_warning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(compiling, "has_recorded_cudagraphs", lambda: None)
@@ -203,13 +203,13 @@ def test_several_threads_have_no_cpu_clock() -> None:
     assert CPU.time_iterations(first, num_iterations=3).cpu_s is not None
 
 
-def test_an_unknown_or_absent_device_is_named() -> None:
+def test_an_unknown_or_absent_device_is_reported_by_name() -> None:
     with pytest.raises(RuntimeError, match="unknown device 'tpu'"):
         open_device("tpu", num_threads=1)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_a_missing_cuda_device_says_what_to_check() -> None:
+def test_a_missing_cuda_device_names_what_to_check() -> None:
     with pytest.raises(RuntimeError, match="nvidia-smi"):
         open_device("cuda", num_threads=1)
 

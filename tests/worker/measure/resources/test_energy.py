@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from syrupy.assertion import SnapshotAssertion
 from torch import nn
 
 from compile_hud.runner.measure.context import Context
@@ -126,9 +127,11 @@ def test_iterations_of_any_length_have_their_energy(batch_s: float, read_s: floa
     assert energy.energy_j / energy.num_iterations == pytest.approx(energy_j, rel=0.1)
 
 
-def test_a_counter_that_stands_still_is_none() -> None:
-    with pytest.raises(EnergyMissingError, match=r"stood still for 0.5 s \(a script\)"):
+def test_a_counter_that_stands_still_is_none(words: SnapshotAssertion) -> None:
+    with pytest.raises(EnergyMissingError) as caught:
         World(tick_s=1000.0).measure()
+    assert " 0.5 s " in str(caught.value)
+    assert str(caught.value) == words
 
 
 def write_package(
@@ -154,9 +157,12 @@ def test_packages_are_counted_and_their_parts_are_not(tmp_path: Path) -> None:
     assert rapl_packages(tmp_path) == packages
 
 
-def test_a_machine_without_counters_is_named(tmp_path: Path) -> None:
-    with pytest.raises(EnergyMissingError, match=f"no RAPL package counter in {tmp_path}"):
+def test_a_machine_without_counters_is_reported_by_name(
+    tmp_path: Path, words: SnapshotAssertion
+) -> None:
+    with pytest.raises(EnergyMissingError) as caught:
         rapl_packages(tmp_path)
+    assert str(caught.value) == words
 
 
 def test_counters_of_packages_add_up_and_wrap_around(tmp_path: Path) -> None:
@@ -171,10 +177,13 @@ def test_counters_of_packages_add_up_and_wrap_around(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "secret"])
-def test_a_counter_that_cannot_be_read_is_named(tmp_path: Path, text: str) -> None:
+def test_a_counter_that_cannot_be_read_is_reported_by_name(
+    tmp_path: Path, text: str, words: SnapshotAssertion
+) -> None:
     package = write_package(tmp_path, "package-0", path="intel-rapl:0", energy_uj=text)
-    with pytest.raises(EnergyMissingError, match=r"energy_uj cannot be read"):
+    with pytest.raises(EnergyMissingError) as caught:
         RaplMeter([package])
+    assert str(caught.value) == words
 
 
 def test_the_energy_counter_of_a_gpu_is_used_where_there_is_one(
@@ -202,30 +211,34 @@ def test_a_gpu_that_counts_no_energy_has_its_power_integrated(
 
 
 @pytest.mark.parametrize(
-    ("fake", "reason"),
+    "fake",
     [
-        (FakeNvml(is_driver_loaded=False), "Driver Not Loaded"),
-        (FakeNvml(mig_mode=(1, 1), energy_mj=lambda: 1), "MIG instance shares"),
-        (FakeNvml(power_mw=None), "neither energy nor power"),
+        FakeNvml(is_driver_loaded=False),
+        FakeNvml(mig_mode=(1, 1), energy_mj=lambda: 1),
+        FakeNvml(power_mw=None),
     ],
 )
-def test_a_gpu_without_energy_says_why(
-    monkeypatch: pytest.MonkeyPatch, fake: FakeNvml, reason: str
+def test_a_gpu_without_energy_has_a_reason(
+    monkeypatch: pytest.MonkeyPatch, fake: FakeNvml, words: SnapshotAssertion
 ) -> None:
     install(monkeypatch, fake)
-    with pytest.raises(EnergyMissingError, match=reason):
+    with pytest.raises(EnergyMissingError) as caught:
         open_meter(is_cuda=True)
+    assert str(caught.value) == words
 
 
-def test_a_counter_that_goes_away_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_counter_that_goes_away_is_a_reason(
+    monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
+) -> None:
     fake = FakeNvml(energy_mj=lambda: 1)
     install(monkeypatch, fake)
     counter, power = NvmlCounter(open_gpu()), NvmlPower(open_gpu())
     fake.energy_mj = fake.power_mw = None
     with pytest.raises(EnergyMissingError, match="counter went away"):
         counter.read_j()
-    with pytest.raises(EnergyMissingError, match="power reading went away"):
+    with pytest.raises(EnergyMissingError) as caught:
         power.read_j()
+    assert str(caught.value) == words
 
 
 class WorkingDevice(Device):
@@ -247,7 +260,7 @@ def context_with(clock: list[float]) -> Context:
     return context
 
 
-def test_energy_and_power_of_an_iteration_are_kept(
+def test_energy_and_power_of_an_iteration_are_stored(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     clock = [0.0]

@@ -92,7 +92,7 @@ def bytes_by_metric(context: Context) -> dict[str, float]:
     return {name: raw.samples[0] for name, raw in context.findings.metrics.items()}
 
 
-def test_the_highest_balance_is_what_was_held_at_once() -> None:
+def test_the_highest_balance_is_the_peak_of_live_bytes() -> None:
     assert highest_balance([100, 50, -100, 20, -70]) == 150
     assert highest_balance([-10, 5]) == 0
 
@@ -143,7 +143,7 @@ def test_peak_memory_of_a_large_batch_of_training_is_that_of_the_activations() -
     assert held_bytes * FLOAT_BYTES <= peak <= held_bytes * FLOAT_BYTES + SCALARS_BYTES
 
 
-def test_eager_is_measured_beside_the_variant() -> None:
+def test_eager_is_measured_with_the_variant() -> None:
     context = context_of(Perceptron())
     weight = torch.ones(32, 16)
     report_memory(context, lambda x: x @ weight)
@@ -257,7 +257,7 @@ def test_cuda_reads_the_marks_of_one_iteration_with_the_caches_empty(
     ]
 
 
-def test_a_treated_variant_reserves_nothing_for_the_eager_model_beside_it(
+def test_a_transformed_variant_reserves_nothing_for_the_eager_model(
     allocator: FakeAllocator,
 ) -> None:
     eager = Scripted(allocator.step("eager", allocated=3000, reserved=9000))
@@ -270,7 +270,7 @@ def test_a_treated_variant_reserves_nothing_for_the_eager_model_beside_it(
     assert bytes_by_metric(context)["peak_bytes"] == 1000.0 - 11 * 4
 
 
-def test_an_eager_case_on_cuda_has_no_eager_peak_beside_it(allocator: FakeAllocator) -> None:
+def test_an_eager_case_on_cuda_has_no_second_eager_peak(allocator: FakeAllocator) -> None:
     model = Scripted(allocator.step("eager", allocated=3000, reserved=9000))
     context = context_of(model, device=CUDA, variant="eager")
     report_memory(context, model)

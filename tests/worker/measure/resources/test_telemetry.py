@@ -44,7 +44,7 @@ def test_a_reading_has_units_and_words(monkeypatch: pytest.MonkeyPatch) -> None:
     assert reading.throttle_reasons == ("sw_power_cap", "hw_thermal_slowdown")
 
 
-def test_what_a_device_does_not_tell_is_missing_and_the_rest_is_there(
+def test_unreported_facts_of_a_device_are_missing_and_the_rest_present(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     install(monkeypatch, FakeNvml(power_mw=None, reasons=None, ecc_mode=None, pids=None))
@@ -120,7 +120,7 @@ def test_a_board_that_is_split_is_known(
         (FakeNvml(handles={}), {"pci_bus_id": None}, "neither UUID nor PCI address"),
     ],
 )
-def test_a_device_that_nvml_does_not_know_says_why(
+def test_a_device_that_nvml_does_not_know_has_a_reason(
     monkeypatch: pytest.MonkeyPatch, fake: Any, properties: dict[str, Any], reason: str
 ) -> None:
     install(monkeypatch, fake, **properties)

@@ -28,7 +28,7 @@ MISSING = ("-m pip install", "compute capability")
 @pytest.mark.parametrize(
     "variant", ["onnxruntime", "tensorrt", "int8-weight-only", "float8-weight-only"]
 )
-def test_what_another_package_executes_is_right_or_says_what_is_missing(
+def test_kernels_of_another_package_are_right_or_report_what_is_missing(
     variant: str, tmp_path: Path
 ) -> None:
     spec, way = CATALOG["bert"], VARIANTS[variant]
