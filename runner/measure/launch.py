@@ -45,7 +45,7 @@ from compile_hud.runner.protocol.messages import LaunchReport, LaunchRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Ending:
+class _LaunchEnding:
     """The outcome of the steps; the reason is empty for a success."""
 
     outcome: Outcome = Outcome.OK
@@ -129,7 +129,7 @@ def _warn_of_changed_inputs(context: Context, *, before: Mapping[str, int]) -> N
         )
 
 
-def _measure(context: Context) -> _Ending:
+def _measure(context: Context) -> _LaunchEnding:
     """Execute the steps in order until one of them ends the launch."""
     log = context.log
     reference = None
@@ -146,7 +146,7 @@ def _measure(context: Context) -> _Ending:
         with log.step("compile"):
             forward = compile_subject(context)
         if variant := same_code_as(context):
-            return _Ending(outcome=Outcome.SAME_CODE, reason=f"{SAME_CODE_AS}{variant}")
+            return _LaunchEnding(outcome=Outcome.SAME_CODE, reason=f"{SAME_CODE_AS}{variant}")
     if reference is not None:
         with log.step("accuracy"):
             why_inaccurate = check_against(context, forward, reference=reference)
@@ -161,7 +161,7 @@ def _measure(context: Context) -> _Ending:
         if is_by_dynamo(context.request.case):
             report_counts(context, forward)
     if not is_swept(context):
-        return _Ending()
+        return _LaunchEnding()
     with log.step("shapes"):
         return _inaccurate(sweep_shapes(context, forward))
 
@@ -173,9 +173,9 @@ def _take_turn(context: Context) -> None:
             wait_for_turn(pipe)
 
 
-def _inaccurate(reason: str) -> _Ending:
+def _inaccurate(reason: str) -> _LaunchEnding:
     """Return the ending of an inaccurate launch; an empty `reason` is a success."""
-    return _Ending(outcome=Outcome.INACCURATE, reason=reason) if reason else _Ending()
+    return _LaunchEnding(outcome=Outcome.INACCURATE, reason=reason) if reason else _LaunchEnding()
 
 
 def _measure_once(context: Context, forward: Forward) -> None:

@@ -33,7 +33,7 @@ def test_a_step_that_only_explains_costs_no_result(
     error: Exception, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(launch, "report_energy", Failing(error))
-    assert launch._measure(context) == ""
+    assert launch._measure(context).reason == ""
     assert "latency_s" in context.findings.metrics
     (warning,) = (item for item in context.findings.warnings if item.code == "no-energy")
     assert str(error) in warning.text
@@ -56,5 +56,5 @@ def test_an_error_of_our_own_is_not_swallowed(
 
 
 def test_a_whole_launch_explains_itself_without_a_warning(context: Context) -> None:
-    assert launch._measure(context) == ""
+    assert launch._measure(context).reason == ""
     assert [item.code for item in context.findings.warnings if item.code.startswith("no-")] == []

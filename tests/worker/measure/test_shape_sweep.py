@@ -288,7 +288,7 @@ def test_what_shapes_compile_is_not_in_the_cache_of_later_launches(
 
 def test_shapes_come_last_and_leave_the_numbers_before_them_alone() -> None:
     context = swept(Sum())
-    assert launch._measure(context) == ""
+    assert launch._measure(context).reason == ""
     steps = [entry["name"] for entry in context.log.entries]
     assert steps[-2:] == ["result", "shapes"]
     assert context.findings.metrics["recompiles"].samples == (0.0,)
@@ -300,7 +300,7 @@ def test_a_wrong_shape_makes_the_case_inaccurate(
     monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
 ) -> None:
     monkeypatch.setattr(launch, "sweep_shapes", lambda *_: "at length 6 it is wrong")
-    assert launch._measure(swept(Sum())) == words
+    assert launch._measure(swept(Sum())).reason == words
 
 
 @pytest.mark.parametrize(
