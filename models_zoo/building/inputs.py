@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +31,19 @@ def seeded_weights(factory: Callable[[], ModuleT]) -> ModuleT:
 def token_ids(*shape: int, vocab_size: int, seed: int) -> Tensor:
     """Return int64 token ids below `vocab_size`."""
     return torch.randint(0, vocab_size, shape, generator=_generator(seed))
+
+
+def tokenized(config: Mapping[str, Any], *, seed: int) -> dict[str, Tensor]:
+    """Return what a tokenizer returns for a batch of texts.
+
+    `mask` is `ones` where it is not in the configuration; with `none` there is no mask.
+    """
+    batch, length = config["batch"], config["length"]
+    inputs = {"input_ids": token_ids(batch, length, vocab_size=config["vocab_size"], seed=seed)}
+    mask = config.get("mask", "ones")
+    if mask != "none":
+        inputs["attention_mask"] = padding_mask(batch, length, is_padded=mask == "padded")
+    return inputs
 
 
 def padding_mask(batch: int, length: int, *, is_padded: bool) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 from transformers import BertConfig, BertForMaskedLM
 
-from compile_hud.models_zoo.building.inputs import padding_mask, seeded_weights, token_ids
+from compile_hud.models_zoo.building.inputs import seeded_weights, tokenized
 
 
 class MaskedLanguageModel(nn.Module):
@@ -40,10 +40,5 @@ def build(config: Mapping[str, Any]) -> nn.Module:
 
 
 def example_inputs(config: Mapping[str, Any], *, seed: int) -> dict[str, Tensor]:
-    """Return the keyword arguments of one iteration: a tokenizer's output for a batch."""
-    batch, length = config["batch"], config["length"]
-    inputs = {"input_ids": token_ids(batch, length, vocab_size=config["vocab_size"], seed=seed)}
-    mask = config.get("mask", "ones")
-    if mask != "none":
-        inputs["attention_mask"] = padding_mask(batch, length, is_padded=mask == "padded")
-    return inputs
+    """Return the keyword arguments of one iteration."""
+    return tokenized(config, seed=seed)

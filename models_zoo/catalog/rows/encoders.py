@@ -44,11 +44,21 @@ _BERT = ModelSpec(
     },
     # Without `mask` the texts of a batch have one length, and the tokenizer's mask is all ones.
     shapes={
-        "full_padded": NamedShape(size=text_size(**{**_BERT_FULL, "mask": "padded"})),
-        "full_unmasked": NamedShape(size=text_size(**{**_BERT_FULL, "mask": "none"})),
+        "full_padded": NamedShape(size=text_size(**_BERT_FULL, mask="padded")),
+        "full_unmasked": NamedShape(size=text_size(**_BERT_FULL, mask="none")),
     },
     sweep=SweepSpec(axis="length"),
 )
+
+_DISTILBERT_FULL: Mapping[str, ConfigValue] = {
+    "vocab_size": 30522,
+    "hidden_size": 768,
+    "num_layers": 6,
+    "num_heads": 12,
+    "max_length": 512,
+    "batch": 16,
+    "length": 512,
+}
 
 _DISTILBERT = ModelSpec(
     name="distilbert",
@@ -74,18 +84,21 @@ _DISTILBERT = ModelSpec(
             batch=4,
             length=64,
         ),
-        "full": text_size(
-            vocab_size=30522,
-            hidden_size=768,
-            num_layers=6,
-            num_heads=12,
-            max_length=512,
-            batch=16,
-            length=512,
-        ),
+        "full": text_size(**_DISTILBERT_FULL),
     },
+    shapes={"full_padded": NamedShape(size=text_size(**_DISTILBERT_FULL, mask="padded"))},
     sweep=SweepSpec(axis="length"),
 )
+
+_ROBERTA_FULL: Mapping[str, ConfigValue] = {
+    "vocab_size": 50265,
+    "hidden_size": 768,
+    "num_layers": 12,
+    "num_heads": 12,
+    "max_length": 512,
+    "batch": 16,
+    "length": 512,
+}
 
 _ROBERTA = ModelSpec(
     name="roberta",
@@ -111,18 +124,22 @@ _ROBERTA = ModelSpec(
             batch=4,
             length=64,
         ),
-        "full": text_size(
-            vocab_size=50265,
-            hidden_size=768,
-            num_layers=12,
-            num_heads=12,
-            max_length=512,
-            batch=16,
-            length=512,
-        ),
+        "full": text_size(**_ROBERTA_FULL),
     },
+    shapes={"full_padded": NamedShape(size=text_size(**_ROBERTA_FULL, mask="padded"))},
     sweep=SweepSpec(axis="length"),
 )
+
+_ALBERT_FULL: Mapping[str, ConfigValue] = {
+    "vocab_size": 30000,
+    "embedding_size": 128,
+    "hidden_size": 768,
+    "num_layers": 12,
+    "num_heads": 12,
+    "max_length": 512,
+    "batch": 16,
+    "length": 512,
+}
 
 _ALBERT = ModelSpec(
     name="albert",
@@ -151,19 +168,22 @@ _ALBERT = ModelSpec(
             batch=4,
             length=64,
         ),
-        "full": text_size(
-            vocab_size=30000,
-            embedding_size=128,
-            hidden_size=768,
-            num_layers=12,
-            num_heads=12,
-            max_length=512,
-            batch=16,
-            length=512,
-        ),
+        "full": text_size(**_ALBERT_FULL),
     },
+    shapes={"full_padded": NamedShape(size=text_size(**_ALBERT_FULL, mask="padded"))},
     sweep=SweepSpec(axis="length"),
 )
+
+_ELECTRA_FULL: Mapping[str, ConfigValue] = {
+    "vocab_size": 30522,
+    "embedding_size": 128,
+    "hidden_size": 256,
+    "num_layers": 12,
+    "num_heads": 4,
+    "max_length": 512,
+    "batch": 16,
+    "length": 512,
+}
 
 _ELECTRA = ModelSpec(
     name="electra",
@@ -192,17 +212,9 @@ _ELECTRA = ModelSpec(
             batch=4,
             length=64,
         ),
-        "full": text_size(
-            vocab_size=30522,
-            embedding_size=128,
-            hidden_size=256,
-            num_layers=12,
-            num_heads=4,
-            max_length=512,
-            batch=16,
-            length=512,
-        ),
+        "full": text_size(**_ELECTRA_FULL),
     },
+    shapes={"full_padded": NamedShape(size=text_size(**_ELECTRA_FULL, mask="padded"))},
     sweep=SweepSpec(axis="length"),
 )
 
