@@ -107,6 +107,13 @@ _ROWS = (
         summary="Eager's own kernels replayed as a CUDA graph; nothing is compiled.",
     ),
     Variant(
+        name="cuda-graph-channels-last",
+        mode="eager",
+        backend="cuda_graph",
+        transform=ModelTransform(memory_format="channels_last"),
+        summary="As cuda-graph, with images and weights of convolutions in channels_last.",
+    ),
+    Variant(
         name="int8-weight-only",
         mode="default",
         backend="inductor",

@@ -49,6 +49,7 @@ class Published:
     models: tuple[str, ...] = ()
     phases: tuple[str, ...] = ()
     dtypes: tuple[str, ...] = ()
+    shapes: tuple[str, ...] = ()
     variants: tuple[str, ...] = ()
     baseline_dtype: str = ""
     unlike: str = ""

@@ -377,6 +377,7 @@ def _fits(figure: Published, case: Case) -> bool:
         (figure.models, case.model),
         (figure.phases, case.phase),
         (figure.dtypes, case.dtype),
+        (figure.shapes, case.shape),
         (figure.variants, case.variant),
     )
     return all(not allowed or str(value) in allowed for allowed, value in conditions)

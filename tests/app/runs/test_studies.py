@@ -106,12 +106,14 @@ def test_every_case_is_a_link_to_its_run(store: Store, open_page: OpenPage) -> N
         assert f"run?run={run.id}&case={case.key.replace('/', '%2F')}" in links
 
 
-def test_published_figures_are_shown_with_both_devices(store: Store, open_page: OpenPage) -> None:
-    fill_families(store)
+def test_published_figures_name_their_device_beside_ours(store: Store, open_page: OpenPage) -> None:
+    case = make_case("resnet", family="vision", device="cpu")
+    run = study_run("families", [case], name="resnet", device_name="Fake cpu", day=0)
+    fill(store, run, [ok(run, case, speedup=2.0)])
     rows = texts_of_rows(open_page("studies"), "Published figures, of other devices")
-    bert = next(row for row in rows if row[0] == "BERT, short sequences")
-    assert bert[1:3] == ["2.2x to 2.8x", "not stated"]
-    assert bert[4] == "default: 2.00x [1.98, 2.02]"
+    resnet = next(row for row in rows if row[0] == "ResNet")
+    assert resnet[1:3] == ["1.4x to 1.9x", "not stated"]
+    assert resnet[4] == "default: 2.00x [1.98, 2.02]"
     t5 = next(row for row in rows if row[0] == "T5")
     assert t5[4] == "not measured"
 
