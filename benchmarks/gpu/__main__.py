@@ -38,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         width=args.width,
         memory_limit_gb=args.memory_gb,
         ledger=args.ledger,
+        renewed=frozenset(args.renew),
     )
     candidates = _candidates(args)
     if args.plan:
@@ -103,6 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--launches", type=int, default=0, help="of each case, whatever is planned")
     parser.add_argument("--mode", action="append", default=[], help="this mode alone; repeatable")
     parser.add_argument("--phase", action="append", default=[], help="this phase alone; repeatable")
+    parser.add_argument("--renew", action="append", default=[], help="measure this model anew")
     parser.add_argument("--memory-gb", type=float, default=56.0, help="of the device, for a wave")
     parser.add_argument("--ledger", type=Path, default=Path(__file__).with_name("ledger"))
     return parser

@@ -33,6 +33,8 @@ from compile_hud.runner.protocol.messages import LaunchReport
 # A launch is late after this multiple of the expected time of half the wave, and so much more.
 _PATIENCE = 1.3
 _SPARE_S = 10.0
+# Sampling is given at most this share of what is left.
+_SAMPLE_SHARE = 0.4
 # Beyond these a launch is killed.
 _LAUNCH_LIMIT_S = 400.0
 _SAMPLE_LIMIT_S = 60.0
@@ -51,7 +53,7 @@ class Options:
     """The options of a campaign; `until_s` is a time of `time.monotonic()`.
 
     `width` launches compile at a time, on one core each; there are more lanes, for second launches
-    and for late ones.
+    and for late ones. The rows of the models in `renewed` count as none.
     """
 
     device: str
@@ -59,6 +61,7 @@ class Options:
     width: int
     memory_limit_gb: float
     ledger: Path
+    renewed: frozenset[str] = frozenset()
 
     @property
     def num_lanes(self) -> int:
@@ -92,7 +95,7 @@ class Campaign:
         lanes = self._new_lanes()
         facts = self._open()
         self._start_files(facts)
-        evidence = _evidence(self.options.ledger, facts, self.candidates, costs=self._costs)
+        evidence = _evidence(self.options, facts, self.candidates, costs=self._costs)
         waves = Waves(lanes, until_s=self.options.until_s, launch_limit_s=_LAUNCH_LIMIT_S)
         left = list(self.candidates)
         while left or waves.open:
@@ -143,10 +146,12 @@ class Campaign:
 
     def _measure(self, works: Sequence[Work], *, waves: Waves) -> None:
         costs = [self._costs.of(work) for work in (*works, *waves.open)]
+        sample_s = sum(cost.sample_s for cost in costs)
         wave = waves.run(
             works,
             patience_s=_PATIENCE * statistics.median(cost.prepare_s for cost in costs) + _SPARE_S,
-            sample_s=sum(cost.sample_s for cost in costs),
+            # Towards the end few are ready: the others go on compiling rather than wait for it.
+            sample_s=min(sample_s, _SAMPLE_SHARE * max(self._left_s, 0.0)),
             sample_limit_s=_SAMPLE_LIMIT_S,
         )
         self._say(
@@ -254,17 +259,18 @@ def without_own_processes(result: CaseResult) -> CaseResult:
 
 
 def _evidence(
-    ledger: Path, facts: Mapping[str, Any], works: Sequence[Work], *, costs: Costs
+    options: Options, facts: Mapping[str, Any], works: Sequence[Work], *, costs: Costs
 ) -> Evidence:
     """Return the ledger's results of this device, and let `costs` learn from them."""
-    documents = read_ledger(ledger)
+    documents = read_ledger(options.ledger)
     device = facts.get("device_name")
     measured: dict[str, datetime] = {}
     for row in rows(documents):
         if row.run.environment.get("device_name") == device:
             if row.result.outcome in _UNDECIDED:
                 continue
-            measured[row.case.key] = row.result.started_at
+            if row.case.model not in options.renewed:
+                measured[row.case.key] = row.result.started_at
             steps = row.result.details.get("steps") or [()]
             costs.learn(row.case, steps[0] or ())
     return Evidence(
@@ -280,7 +286,7 @@ def plan_lines(works: Sequence[Work], *, options: Options, seconds: float) -> It
     documents = read_ledger(options.ledger)
     devices = sorted({row.device_name for row in rows(documents)}) or ["a device without a row"]
     for device in devices:
-        evidence = _evidence(options.ledger, {"device_name": device}, works, costs=costs)
+        evidence = _evidence(options, {"device_name": device}, works, costs=costs)
         left, left_s, number = list(works), seconds, 0
         yield f"on {device}, {seconds:.0f} s:"
         while left:

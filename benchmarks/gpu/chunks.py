@@ -142,7 +142,7 @@ CHUNKS = (
                 models=_IMAGES,
                 variants=(
                     *("cuda-graph", "reduce-overhead", "reduce-overhead-channels-last"),
-                    "eager",
+                    *("cuda-graph-channels-last", "eager"),
                 ),
                 dtypes=("fp16-autocast",),
                 settings=_GRID,

@@ -94,10 +94,11 @@ def cases_of_open_claims(
         for judged in judge_claims(documents, device=device)
         if judged.verdict is ClaimVerdict.OPEN
     ]
-    return {case.key for case in cases if any(_asks(claim, case) for claim in waiting)}
+    return {case.key for case in cases if any(asks(claim, case) for claim in waiting)}
 
 
-def _asks(claim: PublishedClaim, case: Case) -> bool:
+def asks(claim: PublishedClaim, case: Case) -> bool:
+    """Return whether `case` is one of those that answer `claim`."""
     return _is_of_study(claim.study, case) and _fits(claim.published, case)
 
 
@@ -121,6 +122,7 @@ def _fits(figure: Published, case: Case) -> bool:
         (figure.models, case.model),
         (figure.phases, str(case.phase)),
         (dtypes, str(case.dtype)),
+        (figure.shapes, case.shape),
         (variants, case.variant),
     )
     return all(not allowed or value in allowed for allowed, value in filters)

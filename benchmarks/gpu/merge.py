@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,6 +14,9 @@ from benchmarks.gpu.ledger import FOLDER, append, read_ledger
 from benchmarks.gpu.output import read_results
 from benchmarks.gpu.page import PAGE, page_text
 from compile_hud.db.records.results import CaseResult, Outcome, Run, RunDocument
+
+# torch names the other processes that hold the memory of a device.
+_NEIGHBOUR = re.compile(r"\bProcess \d+ has ")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def merged(paths: Sequence[Path]) -> list[RunDocument]:
-    """Return a document for each run in the files, without the cases that had no time."""
+    """Return a document for each run in the files, without the cases that had no time or room."""
     runs: dict[str, Run] = {}
     results: dict[str, list[CaseResult]] = {}
     for path in paths:
@@ -40,12 +44,17 @@ def merged(paths: Sequence[Path]) -> list[RunDocument]:
 
 
 def _document(run: Run, results: Sequence[CaseResult]) -> RunDocument:
-    complete = tuple(
-        without_own_processes(result) for result in results if result.outcome is not Outcome.TIMEOUT
-    )
+    complete = tuple(without_own_processes(result) for result in results if _says_something(result))
     finished_at = max((result.finished_at for result in complete), default=run.started_at)
     plan = tuple(result.case for result in complete)
     return RunDocument(run=replace(run, plan=plan, finished_at=finished_at), results=complete)
+
+
+def _says_something(result: CaseResult) -> bool:
+    """Return whether `result` is about its case, not about the time or the memory of a campaign."""
+    if result.outcome is Outcome.OUT_OF_MEMORY:
+        return _NEIGHBOUR.search(result.reason) is None
+    return result.outcome is not Outcome.TIMEOUT
 
 
 if __name__ == "__main__":

@@ -17,8 +17,9 @@ from typing import Any
 
 import pytest
 
+from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.chunks import CHUNKS, Work, works
-from benchmarks.gpu.claims import CLAIMS, ClaimVerdict, judge_claims
+from benchmarks.gpu.claims import CLAIMS, ClaimVerdict, asks, judge_claims
 from benchmarks.gpu.eager import EagerLevels
 from benchmarks.gpu.ledger import (
     FOLDER,
@@ -307,6 +308,37 @@ def test_a_merge_leaves_out_what_had_no_time(tmp_path: Path) -> None:
     assert "NVIDIA Pretender" in page_text([read])
 
 
+def test_a_merge_leaves_out_what_lacked_the_memory_of_its_neighbours(tmp_path: Path) -> None:
+    files = ResultFiles(tmp_path, run=make_run(environment=FACTS))
+    for model, others in (("bert", ""), ("vit", " Process 7 has 9.20 GiB memory in use.")):
+        files.add(
+            make_result(
+                case=make_case(model),
+                outcome=Outcome.OUT_OF_MEMORY,
+                reason=f"CUDA out of memory.{others}",
+                measurements=(),
+            )
+        )
+    (document,) = merged(list(tmp_path.glob("*.gz")))
+    assert [result.case.model for result in document.results] == ["bert"]
+
+
+def test_a_renewed_model_has_no_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--plan", "--chunk", "inference", "--model", "gpt2", "--mode", "default"]
+    lines = []
+    for renewed in ([], ["--renew", "gpt2"]):
+        assert main([*words, *renewed]) == 0
+        lines.append(capsys.readouterr().out)
+    assert "worth 0.0" in lines[0]
+    assert "worth 8.0" in lines[1]
+
+
+def test_the_claim_about_short_texts_is_of_short_texts_alone() -> None:
+    (claim,) = (item for item in CLAIMS if "short" in item.published.what)
+    shapes = {case.shape for case in (work.case for work in WORKS) if asks(claim, case)}
+    assert shapes == {f"full-b{batch}-l{length}" for batch in (1, 8, 32) for length in (16, 128)}
+
+
 def test_without_a_row_every_comparable_claim_is_open() -> None:
     for judged in judge_claims([], device="NVIDIA Pretender"):
         unlike = bool(judged.claim.published.unlike)
@@ -398,7 +430,8 @@ def test_the_ledger_has_no_path_of_a_machine() -> None:
     text = (
         '{"line": "/home/me/env/lib/python3.12/site-packages/torch/nn/functional.py:12",'
         ' "zoo": "/srv/hud/models_zoo/vision/vit.py:3", "other": "/opt/x/diffusers/models/unet.py",'
-        ' "rate": "GB/s", "relative": "models_zoo/bert.py"}'
+        ' "rate": "GB/s", "relative": "models_zoo/bert.py",'
+        ' "hint": "`/opt/torch/bin/python3 -m pip install onnx`"}'
     )
     assert json.loads(without_machine_paths(text)) == {
         "line": "site-packages/torch/nn/functional.py:12",
@@ -406,6 +439,7 @@ def test_the_ledger_has_no_path_of_a_machine() -> None:
         "other": "diffusers/models/unet.py",
         "rate": "GB/s",
         "relative": "models_zoo/bert.py",
+        "hint": "`python -m pip install onnx`",
     }
     content = [gzip.decompress(path.read_bytes()).decode() for path in FOLDER.glob("*.json.gz")]
     assert content
