@@ -9,6 +9,8 @@ from pathlib import Path
 from benchmarks.gpu.claims import ClaimVerdict, Judged, judge_claims
 from benchmarks.gpu.eager import EagerLevels, Workload
 from benchmarks.gpu.ledger import Row, newest
+from benchmarks.gpu.ledger import rows as all_rows
+from benchmarks.gpu.noise import HOST_BOUND, launch_spreads, repeats
 from compile_hud.db.records.results import Outcome, RunDocument
 from compile_hud.runner.analysis.stats.cohort import geometric_mean
 from compile_hud.runner.analysis.stats.estimates import Estimate
@@ -17,8 +19,6 @@ from compile_hud.runner.reporting.study_report import estimate_text
 
 PAGE = Path(__file__).parents[2] / "docs" / "gpu.md"
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
-# From this share on the host decides the time of an iteration.
-HOST_BOUND = 0.9
 _INTRODUCTION = """\
 # What GPUs showed
 
@@ -42,10 +42,20 @@ Each launch compiles on one core while up to 15 others do the same. These times 
 other, and not with a machine that compiles one model at a time. A warm compilation is a second
 process with a filled cache."""
 _MASK = """\
-A tokenizer returns a mask with its tokens. Without one, transformers 5.17 builds a mask of its own
-while it is traced, which eager mode leaves out. No fused kernel takes that mask, so compiled
-attention becomes two products in fp32. The model is slower than eager then. The encoders and ViT,
-which the zoo calls without a mask, lose their attention kernels in the same way."""
+A tokenizer returns a mask with its tokens. A model that is called without one gets no mask in eager
+mode. When it is compiled, transformers builds a mask (huggingface/transformers#48925). The releases
+5.17 and 5.23 both do, under torch 2.11. No fused kernel takes that mask, so attention becomes two
+products in fp32, and the model gains little or gets slower. BERT loses this way without the mask of
+a tokenizer, and so does ViT, which has none."""
+_LAUNCHES = """\
+Each row is of compiled cases that two processes of one campaign measured, one after the other. The
+numbers are relative standard deviations between processes: that of a normal distribution with the
+same median distance, and the root mean square. The second is larger since a few processes are far
+off. A speedup varies with eager, which waits for the host."""
+_REPEATS = """\
+These cases were measured in two campaigns on the same day, with the same torch and transformers.
+They agree where the 95 % intervals overlap. The interval of one process or two is too narrow where
+eager waits for the host."""
 
 
 def page_text(documents: Sequence[RunDocument]) -> str:
@@ -58,19 +68,21 @@ def page_text(documents: Sequence[RunDocument]) -> str:
 
 
 def _device_parts(documents: Sequence[RunDocument], *, device: str) -> Iterator[str]:
-    rows = [row for (name, _), row in newest(documents).items() if name == device]
+    own = [row for (name, _), row in newest(documents).items() if name == device]
     eager = EagerLevels(documents, device=device)
     yield f"## {device}"
     for title, text, table in (
         ("Published figures", _CLAIMS, _claims(judge_claims(documents, device=device))),
-        ("Speedup by family, inference in bf16", "", _families(rows)),
-        ("Model by model, inference in bf16", "", _models(rows, eager)),
-        ("Compile time and memory, inference in bf16", _COMPILE, _costs(rows)),
-        ("BERT over batch and length", "", _grid(rows)),
-        ("BERT and its mask", _MASK, _mask(rows)),
-        ("Training under AMP", "", _training(rows)),
-        ("Where the time goes", "", _kinds(rows)),
+        ("Speedup by family, inference in bf16", "", _families(own)),
+        ("Model by model, inference in bf16", "", _models(own, eager)),
+        ("Compile time and memory, inference in bf16", _COMPILE, _costs(own)),
+        ("BERT over batch and length", "", _grid(own)),
+        ("BERT, ViT and the mask", _MASK, _mask(documents, device=device)),
+        ("Training under AMP", "", _training(own)),
+        ("Where the time goes", "", _kinds(own)),
         ("How far processes differ", _NOISE, _noise(eager)),
+        ("Processes of one compiled case", _LAUNCHES, _launches(documents, device=device)),
+        ("Measured again", _REPEATS, _repeats(documents, device=device)),
     ):
         if table:
             yield f"### {title}"
@@ -79,12 +91,12 @@ def _device_parts(documents: Sequence[RunDocument], *, device: str) -> Iterator[
 
 
 def _campaigns(documents: Sequence[RunDocument]) -> str:
-    rows = []
+    lines = []
     for document in documents:
         facts, run = document.run.environment, document.run
         ended = run.finished_at or run.started_at
         num_ok = sum(result.outcome is Outcome.OK for result in document.results)
-        rows.append(
+        lines.append(
             (
                 f"{run.started_at:%Y-%m-%d %H:%M} UTC",
                 str(facts.get("device_name")),
@@ -97,11 +109,11 @@ def _campaigns(documents: Sequence[RunDocument]) -> str:
             )
         )
     head = ("measured", "device", "driver", "torch", "Triton", "transformers", "ok", "lasted")
-    return _markdown(head, rows)
+    return _markdown(head, lines)
 
 
 def _claims(judged: Sequence[Judged]) -> str:
-    rows = []
+    lines = []
     for item in judged:
         figure = item.claim.published
         ours = bounds = measured = "-"
@@ -113,12 +125,12 @@ def _claims(judged: Sequence[Judged]) -> str:
             measured = _provenance(item.rows)
         verdict = str(item.verdict) + (f": {item.reason}" if item.reason else "")
         source = (figure.what, figure.text, figure.device, figure.source)
-        rows.append((*source, ours, bounds, verdict, measured))
+        lines.append((*source, ours, bounds, verdict, measured))
     counts = ", ".join(
         f"{sum(item.verdict is verdict for item in judged)} {verdict}" for verdict in ClaimVerdict
     )
     head = ("claim", "published", "on", "by", "ours", "range", "verdict", "measured")
-    return f"Of {len(judged)} figures: {counts}.\n\n" + _markdown(head, rows)
+    return f"Of {len(judged)} figures: {counts}.\n\n" + _markdown(head, lines)
 
 
 def _provenance(rows: Sequence[Row]) -> str:
@@ -221,28 +233,40 @@ def _sizes(shape: str) -> tuple[int, ...]:
     return tuple(int(part[1:]) for part in shape.split("-")[1:])
 
 
-def _mask(rows: Sequence[Row]) -> str:
+def _mask(documents: Sequence[RunDocument], *, device: str) -> str:
     shapes = {"full": "ones", "full_padded": "with padding", "full_unmasked": "none"}
-    lines = []
-    for row in rows:
+    newest_rows: dict[tuple[str, ...], Row] = {}
+    for row in all_rows(documents):
         case = row.case
-        if case.model != "bert" or case.shape not in shapes or case.variant == "eager":
-            continue
-        if (str(case.phase), str(case.dtype)) != ("inference", "bf16"):
-            continue
-        lines.append(
-            (
-                f"`{case.shape}`",
-                shapes[case.shape],
-                f"`{case.variant}`",
-                _estimate(row, "speedup"),
-                quantity(_median(row, "eager_latency_s"), unit="s"),
-                quantity(_median(row, "latency_s"), unit="s"),
-                _kind_time(row, "attention"),
-            )
+        is_asked = case.model in ("bert", "vit") and case.shape in shapes
+        is_asked = is_asked and case.variant in ("default", "reduce-overhead")
+        is_asked = is_asked and (str(case.phase), str(case.dtype)) == ("inference", "bf16")
+        if is_asked and row.device_name == device and row.result.outcome is Outcome.OK:
+            release = str(row.run.environment.get("transformers_version"))
+            newest_rows[(case.model, case.shape, case.variant, release)] = row
+    lines = [
+        (
+            f"`{model}`",
+            f"`{shape}`",
+            "none" if model == "vit" else shapes[shape],
+            release,
+            f"`{variant}`",
+            _estimate(row, "speedup"),
+            _seconds_of(row, "eager_latency_s"),
+            _seconds_of(row, "latency_s"),
+            _kind_time(row, "attention"),
         )
-    head = ("shape", "mask", "mode", "speedup", "eager", "compiled", "attention kernels")
+        for (model, shape, variant, release), row in newest_rows.items()
+    ]
+    head = (
+        *("model", "shape", "mask", "transformers", "mode", "speedup", "eager", "compiled"),
+        "attention kernels",
+    )
     return _markdown(head, sorted(lines)) if lines else ""
+
+
+def _seconds_of(row: Row, metric: str) -> str:
+    return quantity(_median(row, metric), unit="s")
 
 
 def _kind_time(row: Row, kind: str) -> str:
@@ -313,6 +337,43 @@ def _noise(eager: EagerLevels) -> str:
     ]
     head = ("eager waits for", "workloads", "slowest over fastest process, median", "all")
     return _markdown(head, lines) if lines else ""
+
+
+def _launches(documents: Sequence[RunDocument], *, device: str) -> str:
+    lines = [
+        (
+            f"`{item.metric}`",
+            f"the {item.waits_for}",
+            str(item.num_cases),
+            f"{item.median_sd:.1%}",
+            f"{item.root_mean_square:.1%}",
+        )
+        for item in launch_spreads(documents, device=device)
+    ]
+    head = ("metric", "compiled waits for", "cases", "from the median", "root mean square")
+    return _markdown(head, lines) if lines else ""
+
+
+def _repeats(documents: Sequence[RunDocument], *, device: str) -> str:
+    pairs = repeats(documents, device=device)
+    if not pairs:
+        return ""
+    lines = [
+        (
+            f"`{case.model}` `{case.shape}` {case.phase} {case.dtype} `{case.variant}`",
+            *(_seconds_of(row, "latency_s") for row in (pair.first, pair.again)),
+            *(_estimate(row, "speedup") for row in (pair.first, pair.again)),
+            "yes" if pair.agrees("speedup") else "no",
+        )
+        for pair in pairs
+        for case in (pair.first.case,)
+    ]
+    counts = ", ".join(
+        f"{sum(pair.agrees(metric) for pair in pairs)} of {len(pairs)} agree in {name}"
+        for metric, name in (("latency_s", "latency"), ("speedup", "speedup"))
+    )
+    head = ("case", "latency", "again", "speedup", "again", "speedups agree")
+    return f"{counts[0].upper()}{counts[1:]}.\n\n" + _markdown(head, lines)
 
 
 def _median(row: Row | None, metric: str) -> float | None:
