@@ -35,7 +35,7 @@ _SHARED_STEPS = ("fingerprint", "build", "eager oracle", "compile", "accuracy")
 _WAITING_STEP = "turn"
 # Gigabytes of device memory that a launch uses after its oracle, for models with more than most.
 _MEMORY_GB = {
-    # Its oracle alone found no 7 GiB beside 72.
+    # The oracle needs more than the 79 GiB of an H100.
     ("moe", "training"): 88.0,
     ("moe", "inference"): 40.0,
     ("llama", "inference"): 10.0,

@@ -34,9 +34,9 @@ def token_ids(*shape: int, vocab_size: int, seed: int) -> Tensor:
 
 
 def tokenized(config: Mapping[str, Any], *, seed: int) -> dict[str, Tensor]:
-    """Return what a tokenizer returns for a batch of texts.
+    """Return token ids and the mask of a tokenizer for a batch of texts.
 
-    `mask` is `ones` where it is not in the configuration; with `none` there is no mask.
+    The `mask` of the configuration is `ones`, which is the default, `padded` or `none`.
     """
     batch, length = config["batch"], config["length"]
     inputs = {"input_ids": token_ids(batch, length, vocab_size=config["vocab_size"], seed=seed)}

@@ -163,6 +163,7 @@ def test_priors_in_the_prose_are_those_in_the_code() -> None:
     assert f"{percent('latency_cpu_s', 'cpu')} for CPU time" in TEXT
     assert f"{percent('latency_s', 'cpu')} for a CPU's wall clock" in TEXT
     assert f"{percent('latency_s', 'cuda')} for latency and" in TEXT
+    assert f"{percent('speedup', 'cuda')} for a speedup there" in TEXT
     calm, wall = (noise.calm_sd(name, device="cpu") for name in ("latency_cpu_s", "latency_s"))
     assert f"{100 * calm:g} % for CPU time, {100 * wall:g} % for a CPU's wall clock where" in TEXT
     assert f"{percent('compile_cold_s', 'cpu')} for compile times on a CPU" in TEXT
