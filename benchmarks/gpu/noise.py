@@ -72,7 +72,7 @@ def repeats(documents: Sequence[RunDocument], *, device: str) -> list[Repeat]:
     by_case: dict[tuple[str, ...], list[Row]] = {}
     for row in _compiled(documents, device=device):
         by_case.setdefault((row.case.key, *_versions(row)), []).append(row)
-    return [Repeat(first=found[-2], again=found[-1]) for found in by_case.values() if found[1:]]
+    return [Repeat(first=same[-2], again=same[-1]) for same in by_case.values() if same[1:]]
 
 
 def _versions(row: Row) -> tuple[str, ...]:
