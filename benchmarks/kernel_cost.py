@@ -121,8 +121,8 @@ def night_bytes(results: Sequence[CaseResult], *, spool: Path, folder: Path) -> 
     store = Store(f"duckdb:///{folder / 'nights.duckdb'}")
     sizes = []
     for night in range(NUM_NIGHTS):
-        with store.write() as session:
-            put_documents(session, [make_night(night, results)], at=START)
+        with store.write() as connection:
+            put_documents(connection, [make_night(night, results)], at=START)
         sizes.append((folder / "nights.duckdb").stat().st_size)
     # A file has its tables and its first block from the start.
     store_bytes = (sizes[-1] - sizes[0]) / (NUM_NIGHTS - 1)

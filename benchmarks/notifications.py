@@ -180,8 +180,8 @@ def torture(trial: Trial, *, url: str) -> Outcome:
     """Carry out `trial` with the empty store at `url` and return the outcome."""
     _CONTEXT.set_forkserver_preload([__name__])
     notifications = make_notifications(trial)
-    with Store(url).write() as session:
-        put_notifications(session, notifications)
+    with Store(url).write() as connection:
+        put_notifications(connection, notifications)
     server = Server(trial.seed)
     started = time.monotonic()
     with receiving(server.behave) as inbox:

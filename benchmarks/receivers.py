@@ -74,7 +74,7 @@ _ERRORS = tuple(
 _HTTP = Disruption(share=0.35, errors=_ERRORS, cut_within=0)
 # One delivery is dozens of requests, of which each may fail.
 _GITHUB = replace(_HTTP, share=0.04)
-# Up to the end of a session, which confirms that the mail was taken.
+# Up to the end of a connection, which confirms that the mail was taken.
 _MAIL = Disruption(
     share=0.35, errors=(b"421 busy\r\n", b"554 not here\r\n"), cut_within=62, greets=True
 )
@@ -243,8 +243,8 @@ def torture(trial: Trial, *, url: str, kinds: Sequence[str] = ()) -> dict[str, O
     troubles = {"email": _MAIL, "github": _GITHUB}
     selected = list(kinds or players)
     notifications = {kind: _notifications(kind, trial) for kind in selected}
-    with Store(url).write() as session:
-        put_notifications(session, [item for items in notifications.values() for item in items])
+    with Store(url).write() as connection:
+        put_notifications(connection, [item for items in notifications.values() for item in items])
     lives = [chance.uniform(0.05, trial.longest_life_s) for _ in range(trial.num_kills)]
     with ExitStack() as stack:
         services = {kind: stack.enter_context(players[kind]) for kind in selected}

@@ -14,7 +14,6 @@ from typing import Final, Protocol, TypeVar
 
 from sqlalchemy import select, update
 from sqlalchemy.engine import Connection
-from sqlalchemy.orm import Session
 
 from compile_hud.db.alerts.revisions import put_revisions, put_settings, replay
 from compile_hud.db.engine.database import DuckDbMemory, open_database
@@ -32,7 +31,7 @@ from compile_hud.db.records.triage import AlertChange, Revision, SeriesSettings,
 from compile_hud.db.rows.alerts import read_alerts
 from compile_hud.db.rows.mapping import put_notifications
 from compile_hud.db.schema import migrate
-from compile_hud.db.schema.tables import Base, RunTable
+from compile_hud.db.schema.tables import METADATA, RunTable
 from compile_hud.db.schema.version import revision_of
 
 
@@ -217,55 +216,51 @@ class Store:
         self._is_migrated = True
 
     @contextmanager
-    def write(self, *, raises_version: bool = True) -> Iterator[Session]:
-        """Yield a session that commits all or nothing when the block ends.
+    def write(self, *, raises_version: bool = True) -> Iterator[Connection]:
+        """Yield a connection that commits all or nothing when the block ends.
 
         A write that changes no page leaves the store version (`raises_version`).
         """
         if not self._is_migrated or self._database.is_missing():
             self.migrate()
-        with (
-            self._database.write(raises_version=raises_version) as connection,
-            Session(connection, autoflush=True, expire_on_commit=False) as session,
-        ):
+        with self._database.write(raises_version=raises_version) as connection:
             # Newer code may have upgraded the store since this process looked last.
             migrate.check_is_current(connection, name=self.name)
-            yield session
-            session.flush()
+            yield connection
 
     def save_run(self, run: Run) -> None:
         """Insert `run`, or move its state; environment and a finished state stay.
 
         Raises MixedStoreError if the store has runs of the other kind, real or synthetic.
         """
-        with self.write() as session:
-            self._put_run(session, run)
+        with self.write() as connection:
+            self._put_run(connection, run)
 
     def heartbeat(self, run_id: str, *, log: LiveLog | None = None) -> None:
         """Record that the run is alive, and the last output of its case.
 
         Raises NotFoundError for an unknown run.
         """
-        with self.write() as session:
-            beat = update(RunTable).where(RunTable.id == run_id).values(heartbeat_at=self._now())
-            if not session.execute(beat.returning(RunTable.id)).scalar():
+        with self.write() as connection:
+            beat = update(RunTable).where(RunTable.c.id == run_id).values(heartbeat_at=self._now())
+            if not connection.execute(beat.returning(RunTable.c.id)).scalar():
                 raise NotFoundError(
                     f"no run {run_id!r} in {self.name}", run=run_id, store=self.name
                 )
-            jobs.put_live_log(session, run_id, log=log, at=self._now())
+            jobs.put_live_log(connection, run_id, log=log, at=self._now())
 
     def interrupt_stale_runs(self, *, older_than_s: float) -> list[str]:
         """Mark running runs without a heartbeat for `older_than_s` interrupted; return the ids."""
         last = self._now() - timedelta(seconds=older_than_s)
-        is_stale = (RunTable.state == RunState.RUNNING) & (RunTable.heartbeat_at < last)
+        is_stale = (RunTable.c.state == RunState.RUNNING) & (RunTable.c.heartbeat_at < last)
         with self.read() as connection:
-            if not connection.execute(select(RunTable.id).where(is_stale)).first():
+            if not connection.execute(select(RunTable.c.id).where(is_stale)).first():
                 return []
-        with self.write() as session:
-            ids = session.execute(select(RunTable.id).where(is_stale).order_by(RunTable.id))
+        with self.write() as connection:
+            ids = connection.execute(select(RunTable.c.id).where(is_stale).order_by(RunTable.c.id))
             stale = list(ids.scalars())
-            session.execute(
-                update(RunTable).where(RunTable.id.in_(stale)).values(state=RunState.INTERRUPTED)
+            connection.execute(
+                update(RunTable).where(RunTable.c.id.in_(stale)).values(state=RunState.INTERRUPTED)
             )
         return stale
 
@@ -275,8 +270,10 @@ class Store:
         Exactly once: after any crash, and with other processes that do the same, there is one copy.
         A case that a resumed run measures again adds a result; queries take the last one.
         """
-        with self.write() as session:
-            return ingest.put_result(session, run, result=result, spool_id=spool_id, at=self._now())
+        with self.write() as connection:
+            return ingest.put_result(
+                connection, run, result=result, spool_id=spool_id, at=self._now()
+            )
 
     def ingest_all(self, run: Run, results: Iterable[tuple[str, CaseResult]]) -> int:
         """Store `results`, each behind its spool id, and `run`; return the number of new ones.
@@ -285,14 +282,14 @@ class Store:
         """
         # This runs before the file is opened, since other processes wait for it meanwhile.
         batch = tuple(results)
-        with self.write() as session:
-            self._put_run(session, run)
-            return ingest.put_results(session, run, results=batch, at=self._now())
+        with self.write() as connection:
+            self._put_run(connection, run)
+            return ingest.put_results(connection, run, results=batch, at=self._now())
 
-    def _put_run(self, session: Session, run: Run) -> None:
-        ingest.put_run(session, run, at=self._now())
+    def _put_run(self, connection: Connection, run: Run) -> None:
+        ingest.put_run(connection, run, at=self._now())
         if run.state is not RunState.RUNNING:
-            jobs.put_live_log(session, run.id, log=None, at=self._now())
+            jobs.put_live_log(connection, run.id, log=None, at=self._now())
 
     def revise_alerts(
         self,
@@ -313,11 +310,11 @@ class Store:
         with self.read() as connection:
             decided = decide(read_alerts(connection))
         if decided.revisions:
-            with self.write() as session:
-                before = read_alerts(session.connection())
+            with self.write() as connection:
+                before = read_alerts(connection)
                 decided = decide(before)
-                put_revisions(session, decided.revisions, by=by, at=self._now())
-                put_notifications(session, tell(before, decided))
+                put_revisions(connection, decided.revisions, by=by, at=self._now())
+                put_notifications(connection, tell(before, decided))
         return decided
 
     def revise_settings(
@@ -329,9 +326,9 @@ class Store:
         why: str = "",
     ) -> tuple[AlertChange, ...]:
         """Save what `revise` makes of the settings of `pattern`; return and record every change."""
-        with self.write() as session:
+        with self.write() as connection:
             signature = Signature(by=by, at=self._now(), why=why)
-            return put_settings(session, pattern, revise=revise, signature=signature)
+            return put_settings(connection, pattern, revise=revise, signature=signature)
 
     def replay_changes(self, changes: Sequence[AlertChange]) -> int:
         """Apply changes that people made in another store of the same results; return the new ones'
@@ -339,8 +336,8 @@ class Store:
 
         Changes of alerts that are not in this store are left out.
         """
-        with self.write() as session:
-            return replay(session, changes)
+        with self.write() as connection:
+            return replay(connection, changes)
 
     def enqueue_job(
         self,
@@ -359,8 +356,8 @@ class Store:
             trigger=trigger,
             machine=machine,
         )
-        with self.write() as session:
-            return jobs.put_job(session, job, at=self._now())
+        with self.write() as connection:
+            return jobs.put_job(connection, job, at=self._now())
 
     def lease_job(self, *, machine: str | None = None, lease_s: float = 3600.0) -> Job | None:
         """Take the oldest free job, None without one; also one whose process died.
@@ -372,29 +369,29 @@ class Store:
         with self.read() as connection:
             if not jobs.has_due_job(connection, machine=machine, at=self._now()):
                 return None
-        with self.write() as session:
-            return jobs.take_job(session, machine=machine, at=self._now(), lease_s=lease_s)
+        with self.write() as connection:
+            return jobs.take_job(connection, machine=machine, at=self._now(), lease_s=lease_s)
 
     def renew_job(self, job_id: str) -> None:
         """Extend the lease of a job in progress; raise NotFoundError without such a job."""
-        with self.write() as session:
-            jobs.renew(session, job_id, at=self._now())
+        with self.write() as connection:
+            jobs.renew(connection, job_id, at=self._now())
 
     def finish_job(
         self, job_id: str, *, run_id: str | None, state: JobState | str, reason: str = ""
     ) -> None:
         """Set a job `done` or `failed`; raise NotFoundError without such a job."""
-        with self.write() as session:
-            jobs.end_job(session, job_id, run_id=run_id, state=JobState(state), reason=reason)
+        with self.write() as connection:
+            jobs.end_job(connection, job_id, run_id=run_id, state=JobState(state), reason=reason)
 
     def put_job_back(self, job_id: str, *, due_at: datetime, reason: str) -> None:
         """Queue a leased job again for `due_at`; raise NotFoundError without such a job."""
-        with self.write() as session:
-            jobs.put_back(session, job_id, due_at=due_at, reason=reason)
+        with self.write() as connection:
+            jobs.put_back(connection, job_id, due_at=due_at, reason=reason)
 
 
 @contextmanager
 def _empty() -> Iterator[Connection]:
     with DuckDbMemory().write() as connection:
-        Base.metadata.create_all(connection, checkfirst=False)
+        METADATA.create_all(connection, checkfirst=False)
         yield connection

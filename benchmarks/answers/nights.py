@@ -82,8 +82,8 @@ def compared_nights(folder: Path, *, seed: int) -> Iterator[tuple[str, CaseCompa
     store.migrate()
     now = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
     documents = list(synthetic_history(now=lambda: now, nights=NUM_NIGHTS, seed=seed))
-    with store.write() as session:
-        put_documents(session, documents, at=now)
+    with store.write() as connection:
+        put_documents(connection, documents, at=now)
     ids = [summary.run.id for summary in load_runs(store, limit=NUM_NIGHTS)][::-1]
     for night in FIRST_NIGHTS:
         before, after = (load_document(store, ids[number]) for number in (night, night + 1))

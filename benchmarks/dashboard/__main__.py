@@ -103,9 +103,7 @@ def _num_rows(store: Store) -> dict[str, int]:
     tables = (CaseResultTable, MeasurementTable, SampleTable, KernelTable)
     with store.read() as connection:
         return {
-            table.__tablename__: connection.execute(
-                select(func.count()).select_from(table)
-            ).scalar_one()
+            table.name: connection.execute(select(func.count()).select_from(table)).scalar_one()
             for table in tables
         }
 

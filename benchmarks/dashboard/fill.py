@@ -9,7 +9,7 @@ from datetime import timezone
 from typing import Any
 
 import numpy as np
-from sqlalchemy.orm import Session
+from sqlalchemy.engine import Connection
 
 from benchmarks.dashboard.history import (
     History,
@@ -101,16 +101,16 @@ def fill(store: Store, size: Size, *, seed: int) -> None:
     """Write the history of `size` into the empty `store`."""
     history = History(size, seed=seed)
     headers = [_Headers(machine) for machine in history.machines]
-    with store.write() as session:
+    with store.write() as connection:
         cases = {case.key: case for machine in history.machines for case in machine.cases}
-        put_rows(session, CaseTable, [case_values(case) for case in cases.values()])
+        put_rows(connection, CaseTable, [case_values(case) for case in cases.values()])
         put_rows(
-            session,
+            connection,
             KernelSourceTable,
             source_rows(size.num_models, num_kernels=size.num_kernels),
         )
         put_rows(
-            session,
+            connection,
             KernelOriginsTable,
             origin_rows(size.num_models, num_kernels=size.num_kernels),
         )
@@ -119,29 +119,27 @@ def fill(store: Store, size: Size, *, seed: int) -> None:
         nights = [night for every in batch for night in every]
         for night in nights:
             headers[night.machine.number].add(night)
-        with store.write() as session:
-            _put_nights(session, nights)
+        with store.write() as connection:
+            _put_nights(connection, nights)
         done += len(batch)
         _put_details(store, size, batch, done=done, seed=seed)
         compact_measurements(store)
         logger.info("%d of %d nights", done, size.num_nights)
         last = batch[-1]
-    with store.write() as session:
+    with store.write() as connection:
         for night in last:
             results, measured = latest_tables(night, num_samples=NUM_SAMPLES)
-            put_batch(session.connection(), "latest_results", results)
-            put_batch(session.connection(), "latest_measurements", measured)
+            put_batch(connection, "latest_results", results)
+            put_batch(connection, "latest_measurements", measured)
         for item in headers:
-            put_rows(session, SeriesTable, item.rows())
+            put_rows(connection, SeriesTable, item.rows())
 
 
-def _put_nights(session: Session, nights: Sequence[Night]) -> None:
+def _put_nights(connection: Connection, nights: Sequence[Night]) -> None:
     for night in nights:
-        put_run(session, night.run, at=night.run.started_at.astimezone(timezone.utc))
-    put_batch(session.connection(), "case_results", result_table(nights))
-    put_batch(
-        session.connection(), "measurements", measurement_table(nights, num_samples=NUM_SAMPLES)
-    )
+        put_run(connection, night.run, at=night.run.started_at.astimezone(timezone.utc))
+    put_batch(connection, "case_results", result_table(nights))
+    put_batch(connection, "measurements", measurement_table(nights, num_samples=NUM_SAMPLES))
 
 
 def _put_details(
@@ -151,10 +149,10 @@ def _put_details(
     left = size.num_nights - done + len(batch)
     for index, every in enumerate(batch):
         from_end = left - index
-        with store.write() as session:
+        with store.write() as connection:
             if from_end <= size.num_kernel_nights:
                 rows = kernel_table(every, num_kernels=size.num_kernels, seed=seed + from_end)
-                put_batch(session.connection(), "kernels", rows)
+                put_batch(connection, "kernels", rows)
             if from_end <= size.num_sample_nights:
                 rows = sample_table(every, num_samples=size.num_samples, seed=seed + from_end)
-                put_batch(session.connection(), "samples", rows)
+                put_batch(connection, "samples", rows)

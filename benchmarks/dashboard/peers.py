@@ -18,7 +18,7 @@ from sqlalchemy.engine import Connection, Engine
 from benchmarks.dashboard.history import History
 from benchmarks.dashboard.queries import Questions, measure
 from benchmarks.startup import BenchmarkError
-from compile_hud.db.schema.tables import Base
+from compile_hud.db.schema.tables import METADATA
 from compile_hud.db.store import Store
 from tests.support.servers.postgres import find_binaries, running_server
 
@@ -30,7 +30,7 @@ class _Sqlite:
 
     def __init__(self, path: Path) -> None:
         self.engine = sa.create_engine(f"sqlite:///{path}")
-        Base.metadata.create_all(self.engine)
+        METADATA.create_all(self.engine)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -66,7 +66,7 @@ def measure_peers(
 
 def _copy(store: Store, engine: Engine) -> None:
     with store.read() as source, engine.begin() as target:
-        for table in Base.metadata.sorted_tables:
+        for table in METADATA.sorted_tables:
             target.execute(sa.delete(table))
             rows = source.execution_options(yield_per=_ROWS_AT_ONCE).execute(sa.select(table))
             for part in rows.mappings().partitions(_ROWS_AT_ONCE):

@@ -103,10 +103,10 @@ class Questions:
         points = load_trend(
             self._store, case_key=case.key, metric="latency_s", machine=machine.name
         )
-        statement = select(MeasurementTable.result_id, MeasurementTable.median).where(
-            MeasurementTable.case_key == case.key,
-            MeasurementTable.metric == "latency_s",
-            MeasurementTable.run_id.in_([run.id for run in self._runs_of(machine)]),
+        statement = select(MeasurementTable.c.result_id, MeasurementTable.c.median).where(
+            MeasurementTable.c.case_key == case.key,
+            MeasurementTable.c.metric == "latency_s",
+            MeasurementTable.c.run_id.in_([run.id for run in self._runs_of(machine)]),
         )
         with self._store.read() as connection:
             raw = {row.result_id: row.median for row in connection.execute(statement)}

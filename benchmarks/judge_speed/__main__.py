@@ -156,8 +156,8 @@ def fill(store: Store, nights: Nights, *, first: int, last: int) -> None:
     for start in range(first, last, NIGHTS_PER_WRITE):
         numbers = range(start, min(start + NIGHTS_PER_WRITE, last))
         documents = [nights.run(number) for number in numbers]
-        with store.write() as session:
-            put_documents(session, documents, at=START)
+        with store.write() as connection:
+            put_documents(connection, documents, at=START)
 
 
 def judge(store: Store, *, is_full: bool) -> dict[str, float]:

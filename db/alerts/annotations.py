@@ -34,8 +34,8 @@ EVERYTHING: Final = "*"
 # An annotation is a remark and no document; a trend shows the beginning of it.
 MAX_TEXT: Final = 1000
 _ID_LENGTH: Final = 12
-_ALL: Final = select(AnnotationTable.__table__).order_by(
-    AnnotationTable.at, AnnotationTable.made_at, AnnotationTable.id
+_ALL: Final = select(AnnotationTable).order_by(
+    AnnotationTable.c.at, AnnotationTable.c.made_at, AnnotationTable.c.id
 )
 
 
@@ -111,16 +111,16 @@ def problem_of(annotation: Annotation) -> str:
 def put_annotations(store: Store, annotations: Iterable[Annotation]) -> int:
     """Store new annotations, and removals of stored ones; return the number of changes."""
     num_changed = 0
-    with store.write() as session:
-        known = {item.id: item for item in map(_record, session.execute(_ALL))}
+    with store.write() as connection:
+        known = {item.id: item for item in map(_record, connection.execute(_ALL))}
         for item in annotations:
             old = known.get(item.id)
             if old is None:
-                session.execute(insert(AnnotationTable).values(**_values(item)))
+                connection.execute(insert(AnnotationTable).values(**_values(item)))
             elif item.removed_by and not old.removed_by:
                 changed = {"removed_by": item.removed_by, "removed_at": item.removed_at}
-                here = AnnotationTable.id == item.id
-                session.execute(update(AnnotationTable).where(here).values(**changed))
+                here = AnnotationTable.c.id == item.id
+                connection.execute(update(AnnotationTable).where(here).values(**changed))
             else:
                 continue
             known[item.id] = item

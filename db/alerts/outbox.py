@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from sqlalchemy import Select, delete, func, insert, select, update
 from sqlalchemy.engine import Connection, Row
-from sqlalchemy.orm import Session
 
 from compile_hud.db.alerts.sent_messages import SentMessage, put_message
 from compile_hud.db.errors import NotFoundError
@@ -35,17 +34,17 @@ def load_outbox(
     store: Store, *, states: Collection[NotificationState] | None = None
 ) -> tuple[Notification, ...]:
     """Return the notifications in `states` (default: all), oldest first."""
-    query = select(OutboxTable.__table__).order_by(OutboxTable.number)
+    query = select(OutboxTable).order_by(OutboxTable.c.number)
     if states is not None:
-        query = query.where(OutboxTable.state.in_([str(state) for state in states]))
+        query = query.where(OutboxTable.c.state.in_([str(state) for state in states]))
     with store.read() as connection:
         return tuple(notification_record(row) for row in connection.execute(query))
 
 
 def load_notifications(store: Store, ids: Collection[str]) -> tuple[Notification, ...]:
     """Return the notifications with these ids, oldest first, without unknown ids."""
-    here = OutboxTable.id.in_(ids)
-    query = select(OutboxTable.__table__).where(here).order_by(OutboxTable.number)
+    here = OutboxTable.c.id.in_(ids)
+    query = select(OutboxTable).where(here).order_by(OutboxTable.c.number)
     with store.read() as connection:
         return tuple(notification_record(row) for row in connection.execute(query))
 
@@ -62,8 +61,8 @@ def load_notification(store: Store, id: str) -> Notification:
 
 def count_outbox(store: Store) -> dict[tuple[str, NotificationState], int]:
     """Return the number of notifications by receiver and state."""
-    query = select(OutboxTable.receiver, OutboxTable.state, func.count()).group_by(
-        OutboxTable.receiver, OutboxTable.state
+    query = select(OutboxTable.c.receiver, OutboxTable.c.state, func.count()).group_by(
+        OutboxTable.c.receiver, OutboxTable.c.state
     )
     with store.read() as connection:
         return {
@@ -91,12 +90,12 @@ def count_unclaimed(
 
 def receivers_to_serve(store: Store, *, at: datetime) -> set[str]:
     """Return the receivers to which a notification can be sent at that time."""
-    waiting = select(OutboxTable.receiver).where(
-        OutboxTable.state.in_([str(state) for state in WAITING])
+    waiting = select(OutboxTable.c.receiver).where(
+        OutboxTable.c.state.in_([str(state) for state in WAITING])
     )
     # Once the receiver answers again, notifications of a failed delivery go out with the rest.
-    is_due = (OutboxTable.due_at <= at) | (OutboxTable.state != str(NotificationState.PENDING))
-    paused = select(ReceiverTable.receiver).where(ReceiverTable.held_until > at)
+    is_due = (OutboxTable.c.due_at <= at) | (OutboxTable.c.state != str(NotificationState.PENDING))
+    paused = select(ReceiverTable.c.receiver).where(ReceiverTable.c.held_until > at)
     with store.read() as connection:
         receivers = set(connection.execute(waiting.where(is_due).distinct()).scalars())
         return receivers - set(connection.execute(paused).scalars()) if receivers else receivers
@@ -121,52 +120,51 @@ def revise_queue(
             before = _queue(connection, receiver)
         if decide(before) == before:
             return before
-    with store.write() as session:
-        connection = session.connection()
+    with store.write() as connection:
         before = _queue(connection, receiver)
         after = decide(before)
         known = {item.id: item for item in before.waiting}
         changed = [item for item in after.waiting if known.get(item.id) != item]
-        _save(session, changed)
+        _save(connection, changed)
         if after.health != before.health:
-            _save_health(session, after.health)
+            _save_health(connection, after.health)
         if message is not None:
-            put_message(session, message)
+            put_message(connection, message)
     return after
 
 
 def release(store: Store, *, holder: str, at: datetime) -> None:
     """Make all notifications due that wait until the process `holder` has measured again."""
-    is_pending = OutboxTable.state == str(NotificationState.PENDING)
-    waits = is_pending & (OutboxTable.holder == holder) & (OutboxTable.due_at > at)
+    is_pending = OutboxTable.c.state == str(NotificationState.PENDING)
+    waits = is_pending & (OutboxTable.c.holder == holder) & (OutboxTable.c.due_at > at)
     with store.read() as connection:
-        if connection.execute(select(OutboxTable.id).where(waits).limit(1)).first() is None:
+        if connection.execute(select(OutboxTable.c.id).where(waits).limit(1)).first() is None:
             return
-    with store.write() as session:
-        session.execute(update(OutboxTable).where(waits).values(due_at=at))
+    with store.write() as connection:
+        connection.execute(update(OutboxTable).where(waits).values(due_at=at))
 
 
 def resend(store: Store, ids: Collection[str] | None, *, at: datetime) -> int:
     """Make dead notifications pending, those with `ids` or all; return their number."""
-    is_dead = OutboxTable.state == str(NotificationState.DEAD)
+    is_dead = OutboxTable.c.state == str(NotificationState.DEAD)
     if ids is not None:
-        is_dead = is_dead & OutboxTable.id.in_(ids)
-    with store.write() as session:
-        dead = session.execute(select(OutboxTable.receiver).where(is_dead)).scalars().all()
+        is_dead = is_dead & OutboxTable.c.id.in_(ids)
+    with store.write() as connection:
+        dead = connection.execute(select(OutboxTable.c.receiver).where(is_dead)).scalars().all()
         values = {
             "state": str(NotificationState.PENDING),
             "due_at": at,
             "num_attempts": 0,
             "delivery_id": "",
         }
-        session.execute(update(OutboxTable).where(is_dead).values(**values))
-        session.execute(delete(ReceiverTable).where(ReceiverTable.receiver.in_(set(dead))))
+        connection.execute(update(OutboxTable).where(is_dead).values(**values))
+        connection.execute(delete(ReceiverTable).where(ReceiverTable.c.receiver.in_(set(dead))))
     return len(dead)
 
 
 def _queue(connection: Connection, receiver: str) -> Queue:
     health = connection.execute(
-        select(ReceiverTable.__table__).where(ReceiverTable.receiver == receiver)
+        select(ReceiverTable).where(ReceiverTable.c.receiver == receiver)
     ).first()
     return Queue(
         health=ReceiverHealth(receiver=receiver) if health is None else _health(health),
@@ -176,26 +174,26 @@ def _queue(connection: Connection, receiver: str) -> Queue:
 
 def _looked_at(connection: Connection, receiver: str) -> tuple[Notification, ...]:
     """Return the oldest waiting notifications and, however far behind them, the urgent ones."""
-    is_waiting = (OutboxTable.receiver == receiver) & (
-        OutboxTable.state.in_([str(state) for state in WAITING])
+    is_waiting = (OutboxTable.c.receiver == receiver) & (
+        OutboxTable.c.state.in_([str(state) for state in WAITING])
     )
-    waiting = select(OutboxTable.__table__).where(is_waiting).order_by(OutboxTable.number)
+    waiting = select(OutboxTable).where(is_waiting).order_by(OutboxTable.c.number)
     oldest = _records(connection, waiting.limit(MAX_LOOKED_AT))
     if len(oldest) < MAX_LOOKED_AT:
         return oldest
-    is_behind = OutboxTable.number > oldest[-1].number
-    severe = select(OutboxTable.number).where(
-        is_waiting, is_behind, OutboxTable.severity == str(Severity.SEVERE)
+    is_behind = OutboxTable.c.number > oldest[-1].number
+    severe = select(OutboxTable.c.number).where(
+        is_waiting, is_behind, OutboxTable.c.severity == str(Severity.SEVERE)
     )
     last = (
         connection.execute(
-            severe.order_by(OutboxTable.number).offset(MAX_LOOKED_AT - 1).limit(1)
+            severe.order_by(OutboxTable.c.number).offset(MAX_LOOKED_AT - 1).limit(1)
         ).scalar()
         or connection.execute(select(func.max(severe.subquery().c.number))).scalar()
     )
     if last is None:
         return oldest
-    behind = _records(connection, waiting.where(is_behind, OutboxTable.number <= last))
+    behind = _records(connection, waiting.where(is_behind, OutboxTable.c.number <= last))
     ids = {item.id for item in urgent((*oldest, *behind))}
     return (*oldest, *(item for item in behind if item.id in ids))
 
@@ -204,15 +202,15 @@ def _records(connection: Connection, query: Select[Any]) -> tuple[Notification, 
     return tuple(notification_record(row) for row in connection.execute(query))
 
 
-def _save(session: Session, changed: Sequence[Notification]) -> None:
+def _save(connection: Connection, changed: Sequence[Notification]) -> None:
     for item in changed:
-        here = OutboxTable.id == item.id
-        session.execute(update(OutboxTable).where(here).values(**delivery_values(item)))
+        here = OutboxTable.c.id == item.id
+        connection.execute(update(OutboxTable).where(here).values(**delivery_values(item)))
 
 
-def _save_health(session: Session, health: ReceiverHealth) -> None:
-    session.execute(delete(ReceiverTable).where(ReceiverTable.receiver == health.receiver))
-    session.execute(
+def _save_health(connection: Connection, health: ReceiverHealth) -> None:
+    connection.execute(delete(ReceiverTable).where(ReceiverTable.c.receiver == health.receiver))
+    connection.execute(
         insert(ReceiverTable).values(
             receiver=health.receiver,
             num_failures=health.num_failures,

@@ -45,12 +45,12 @@ def put_missing(store: Store, notifications: Sequence[Notification]) -> None:
     ids = [item.id for item in notifications]
     with store.read() as connection:
         known = set(
-            connection.execute(select(OutboxTable.id).where(OutboxTable.id.in_(ids))).scalars()
+            connection.execute(select(OutboxTable.c.id).where(OutboxTable.c.id.in_(ids))).scalars()
         )
     missing = [item for item in notifications if item.id not in known]
     if missing:
-        with store.write() as session:
-            put_notifications(session, missing)
+        with store.write() as connection:
+            put_notifications(connection, missing)
 
 
 def find_old_notifications(store: Store, *, before: datetime) -> list[str]:
@@ -60,11 +60,11 @@ def find_old_notifications(store: Store, *, before: datetime) -> list[str]:
     Not those of an open or acknowledged alert: its message may still change. Dropped ones stay
     whole, since they are sent if their alert opens again.
     """
-    ongoing = select(AlertTable.id).where(AlertTable.state.in_([str(item) for item in ONGOING]))
-    query = select(OutboxTable.id, OutboxTable.alert_ids).where(
-        OutboxTable.state == str(NotificationState.SENT),
-        OutboxTable.created_at < before,
-        OutboxTable.title != "",
+    ongoing = select(AlertTable.c.id).where(AlertTable.c.state.in_([str(item) for item in ONGOING]))
+    query = select(OutboxTable.c.id, OutboxTable.c.alert_ids).where(
+        OutboxTable.c.state == str(NotificationState.SENT),
+        OutboxTable.c.created_at < before,
+        OutboxTable.c.title != "",
     )
     with store.read() as connection:
         rows = connection.execute(query).all()
@@ -77,10 +77,10 @@ def forget_notifications(store: Store, ids: Sequence[str]) -> None:
 
     The rest of the row stays: its id records that the notification was sent.
     """
-    with store.write() as session:
-        session.execute(
+    with store.write() as connection:
+        connection.execute(
             update(OutboxTable)
-            .where(OutboxTable.id.in_(ids))
+            .where(OutboxTable.c.id.in_(ids))
             .values(title="", alert_ids=[], last_error="")
         )
 
@@ -88,17 +88,17 @@ def forget_notifications(store: Store, ids: Sequence[str]) -> None:
 def load_receiver_states(store: Store) -> tuple[ReceiverState, ...]:
     """Return the state of each receiver that ever had a notification, by name."""
     counts = select(
-        OutboxTable.receiver,
-        OutboxTable.state,
+        OutboxTable.c.receiver,
+        OutboxTable.c.state,
         func.count().label("number"),
-        func.min(OutboxTable.created_at).label("first_at"),
-        func.max(OutboxTable.attempted_at).label("last_at"),
-    ).group_by(OutboxTable.receiver, OutboxTable.state)
+        func.min(OutboxTable.c.created_at).label("first_at"),
+        func.max(OutboxTable.c.attempted_at).label("last_at"),
+    ).group_by(OutboxTable.c.receiver, OutboxTable.c.state)
     with store.read() as connection:
         by_receiver: dict[str, _Rows] = defaultdict(dict)
         for row in connection.execute(counts):
             by_receiver[row.receiver][NotificationState(row.state)] = row
-        health = {row.receiver: row for row in connection.execute(select(ReceiverTable.__table__))}
+        health = {row.receiver: row for row in connection.execute(select(ReceiverTable))}
         return tuple(
             _with_health(
                 _state(name, rows, last_error=_last_error(connection, name)), health.get(name)
@@ -130,13 +130,13 @@ def _with_health(state: ReceiverState, row: Row[Any] | None) -> ReceiverState:
 def _last_error(connection: Connection, receiver: str) -> str:
     states = (*WAITING, NotificationState.DEAD)
     query = (
-        select(OutboxTable.last_error)
+        select(OutboxTable.c.last_error)
         .where(
-            OutboxTable.receiver == receiver,
-            OutboxTable.state.in_([str(state) for state in states]),
-            OutboxTable.last_error != "",
+            OutboxTable.c.receiver == receiver,
+            OutboxTable.c.state.in_([str(state) for state in states]),
+            OutboxTable.c.last_error != "",
         )
-        .order_by(OutboxTable.attempted_at.desc())
+        .order_by(OutboxTable.c.attempted_at.desc())
         .limit(1)
     )
     return connection.execute(query).scalar() or ""

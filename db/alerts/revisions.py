@@ -13,7 +13,7 @@ from typing import Final
 
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
-from sqlalchemy.orm import Session
+from sqlalchemy.engine import Connection
 
 from compile_hud.db.alerts.replay import replayed_alert, replayed_settings
 from compile_hud.db.errors import SetByPattern
@@ -60,15 +60,14 @@ class StoredAlerts:
     settings: Sequence[SeriesSettings]
 
 
-def read_stored_alerts(session: Session) -> StoredAlerts:
-    connection = session.connection()
+def read_stored_alerts(connection: Connection) -> StoredAlerts:
     return StoredAlerts(
         alerts={alert.id: alert for alert in read_alerts(connection)},
         settings=read_series_settings(connection),
     )
 
 
-def put_alerts(session: Session, alerts: Sequence[Alert], *, stored: StoredAlerts) -> None:
+def put_alerts(connection: Connection, alerts: Sequence[Alert], *, stored: StoredAlerts) -> None:
     """Insert `alerts`, or replace those with the same id; no change is recorded.
 
     `known` are the alerts that the same transaction has read.
@@ -78,31 +77,31 @@ def put_alerts(session: Session, alerts: Sequence[Alert], *, stored: StoredAlert
     cases = {alert.case.key: alert.case for alert in by_id.values()}
     for key in cases.keys() - {alert.case.key for alert in stored.alerts.values()}:
         row = upsert(CaseTable).values(**case_values(cases[key]))
-        session.execute(row.on_conflict_do_nothing(index_elements=["key"]))
+        connection.execute(row.on_conflict_do_nothing(index_elements=["key"]))
     if new:
         rows = [_own_values(alert, defaults=_shared(alert, stored.settings)) for alert in new]
-        session.execute(insert(AlertTable), rows)
+        connection.execute(insert(AlertTable), rows)
     for alert in by_id.values():
         if alert.id in stored.alerts:
             values = _own_values(alert, defaults=stored.alerts[alert.id])
-            here = AlertTable.id == alert.id
-            session.execute(update(AlertTable).where(here).values(**values))
+            here = AlertTable.c.id == alert.id
+            connection.execute(update(AlertTable).where(here).values(**values))
 
 
 def put_revisions(
-    session: Session, revisions: Sequence[Revision], *, by: str, at: datetime
+    connection: Connection, revisions: Sequence[Revision], *, by: str, at: datetime
 ) -> None:
     """Insert or replace the alerts of `revisions`, and record every difference.
 
     Raises SetByPattern, and saves nothing, if a removed value would come back from the settings of
     the series.
     """
-    known = read_stored_alerts(session)
+    known = read_stored_alerts(connection)
     for revision in revisions:
         _check_not_set_by_pattern(
             known.alerts.get(revision.alert.id), revision.alert, known.settings
         )
-    put_alerts(session, [revision.alert for revision in revisions], stored=known)
+    put_alerts(connection, [revision.alert for revision in revisions], stored=known)
     changes: list[AlertChange] = []
     for revision in revisions:
         signature = Signature(by=by, at=at, why=revision.why)
@@ -111,7 +110,7 @@ def put_revisions(
         changes += changes_of_alert(old, new, signature=signature)
         if revision.comment:
             changes.append(comment_on(new, revision.comment, signature=signature))
-    put_changes(session, changes)
+    put_changes(connection, changes)
 
 
 def _check_not_set_by_pattern(
@@ -134,7 +133,7 @@ def _check_not_set_by_pattern(
 
 
 def put_settings(
-    session: Session,
+    connection: Connection,
     pattern: str,
     *,
     revise: Callable[[SeriesSettings], SeriesSettings],
@@ -143,55 +142,55 @@ def put_settings(
     """Store the settings that `revise` makes of those of `pattern`; return and record each
     difference.
     """
-    matches = read_series_settings(session.connection(), SeriesSettingsTable.pattern == pattern)
+    matches = read_series_settings(connection, SeriesSettingsTable.c.pattern == pattern)
     old = matches[0] if matches else SeriesSettings(pattern=pattern)
     new = revise(old)
     changes = changes_of_settings(old, new, signature=signature)
     if changes:
-        _upsert_settings(session, new)
-        put_changes(session, changes)
+        _upsert_settings(connection, new)
+        put_changes(connection, changes)
     return changes
 
 
-def replay(session: Session, changes: Sequence[AlertChange]) -> int:
+def replay(connection: Connection, changes: Sequence[AlertChange]) -> int:
     """Record `changes` of another store, and apply all recorded changes to alerts and settings.
 
     Returns the number of new changes; changes of unknown alerts are left out.
     """
-    known = read_stored_alerts(session)
+    known = read_stored_alerts(connection)
     here = [change for change in changes if change.pattern or change.alert_id in known.alerts]
-    new = missing_changes(session, here)
+    new = missing_changes(connection, here)
     if new:
-        put_changes(session, new)
-        every = read_changes(session.connection())
+        put_changes(connection, new)
+        every = read_changes(connection)
         replayed = [replayed_alert(alert, every) for alert in known.alerts.values()]
-        put_alerts(session, replayed, stored=known)
+        put_alerts(connection, replayed, stored=known)
         for settings in replayed_settings(every):
-            _upsert_settings(session, settings)
+            _upsert_settings(connection, settings)
     return len(new)
 
 
-def missing_changes(session: Session, changes: Sequence[AlertChange]) -> list[AlertChange]:
+def missing_changes(connection: Connection, changes: Sequence[AlertChange]) -> list[AlertChange]:
     """Return the new ones of `changes`, each once."""
-    known = set(session.execute(select(AlertChangeTable.id)).scalars())
+    known = set(connection.execute(select(AlertChangeTable.c.id)).scalars())
     return [change for id, change in {item.id: item for item in changes}.items() if id not in known]
 
 
-def put_changes(session: Session, changes: Sequence[AlertChange]) -> None:
+def put_changes(connection: Connection, changes: Sequence[AlertChange]) -> None:
     """Record `changes`, which are all new, in this order."""
-    last = session.execute(select(func.max(AlertChangeTable.number))).scalar() or 0
+    last = connection.execute(select(func.max(AlertChangeTable.c.number))).scalar() or 0
     rows = [
         {**change_values(change), "number": number}
         for number, change in enumerate(changes, last + 1)
     ]
     if rows:
-        session.execute(insert(AlertChangeTable), rows)
+        connection.execute(insert(AlertChangeTable), rows)
 
 
-def _upsert_settings(session: Session, settings: SeriesSettings) -> None:
+def _upsert_settings(connection: Connection, settings: SeriesSettings) -> None:
     values = settings_values(settings)
     row = upsert(SeriesSettingsTable).values(**values)
-    session.execute(row.on_conflict_do_update(index_elements=["pattern"], set_=values))
+    connection.execute(row.on_conflict_do_update(index_elements=["pattern"], set_=values))
 
 
 def _shared(alert: Alert, settings: Sequence[SeriesSettings]) -> SeriesSettings:

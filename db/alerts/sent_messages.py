@@ -10,11 +10,17 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, and_, delete, exists, insert, select, update
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, Table, and_, delete, exists, insert, select, update
+from sqlalchemy.engine import Connection
 
 from compile_hud.db.rows.mapping import utc, utc_or_none
-from compile_hud.db.schema.tables import AlertTable, MessageAlertTable, MessageTable
+from compile_hud.db.schema.tables import (
+    AlertTable,
+    MessageAlertColumns,
+    MessageAlertTable,
+    MessageColumns,
+    MessageTable,
+)
 from compile_hud.db.store import Store
 
 
@@ -35,7 +41,7 @@ class SentMessage:
     due_at: datetime | None = None
 
 
-def put_message(session: Session, message: SentMessage) -> None:
+def put_message(connection: Connection, message: SentMessage) -> None:
     """Insert `message`, or replace its row; without `reported_states` the stored ones stay."""
     here = _is_of(MessageTable, message)
     values = {
@@ -45,42 +51,44 @@ def put_message(session: Session, message: SentMessage) -> None:
         "due_at": utc_or_none(message.due_at),
     }
     key = {"receiver": message.receiver, "reference": message.reference}
-    if session.execute(select(MessageTable.sent_at).where(here)).first() is None:
-        session.execute(insert(MessageTable).values(**key, **values))
+    if connection.execute(select(MessageTable.c.sent_at).where(here)).first() is None:
+        connection.execute(insert(MessageTable).values(**key, **values))
     else:
-        session.execute(update(MessageTable).where(here).values(**values))
-    _put_reported(session, message, key=key)
+        connection.execute(update(MessageTable).where(here).values(**values))
+    _put_reported(connection, message, key=key)
 
 
-def _put_reported(session: Session, message: SentMessage, *, key: Mapping[str, str]) -> None:
+def _put_reported(connection: Connection, message: SentMessage, *, key: Mapping[str, str]) -> None:
     here = _is_of(MessageAlertTable, message)
-    query = select(MessageAlertTable.alert_id, MessageAlertTable.state).where(here)
-    stored = {row.alert_id: row.state for row in session.execute(query)}
+    query = select(MessageAlertTable.c.alert_id, MessageAlertTable.c.state).where(here)
+    stored = {row.alert_id: row.state for row in connection.execute(query)}
     new = [
         {**key, "alert_id": id, "state": state}
         for id, state in message.reported_states.items()
         if id not in stored
     ]
     if new:
-        session.execute(insert(MessageAlertTable), new)
+        connection.execute(insert(MessageAlertTable), new)
     if message.reported_states and (gone := stored.keys() - message.reported_states.keys()):
-        session.execute(delete(MessageAlertTable).where(here, MessageAlertTable.alert_id.in_(gone)))
+        connection.execute(
+            delete(MessageAlertTable).where(here, MessageAlertTable.c.alert_id.in_(gone))
+        )
     for id, state in message.reported_states.items():
         if stored.get(id, state) != state:
-            one = here & (MessageAlertTable.alert_id == id)
-            session.execute(update(MessageAlertTable).where(one).values(state=state))
+            one = here & (MessageAlertTable.c.alert_id == id)
+            connection.execute(update(MessageAlertTable).where(one).values(state=state))
 
 
-def forget_message(session: Session, message: SentMessage) -> None:
+def forget_message(connection: Connection, message: SentMessage) -> None:
     """Delete the row of `message`, which cannot be changed any more."""
-    session.execute(delete(MessageAlertTable).where(_is_of(MessageAlertTable, message)))
-    session.execute(delete(MessageTable).where(_is_of(MessageTable, message)))
+    connection.execute(delete(MessageAlertTable).where(_is_of(MessageAlertTable, message)))
+    connection.execute(delete(MessageTable).where(_is_of(MessageTable, message)))
 
 
 def _is_of(
-    table: type[MessageTable | MessageAlertTable], message: SentMessage
+    table: Table[MessageColumns] | Table[MessageAlertColumns], message: SentMessage
 ) -> ColumnElement[bool]:
-    return and_(table.receiver == message.receiver, table.reference == message.reference)
+    return and_(table.c.receiver == message.receiver, table.c.reference == message.reference)
 
 
 def load_outdated(
@@ -88,16 +96,16 @@ def load_outdated(
 ) -> tuple[SentMessage, ...]:
     """Return the messages of `receivers` with an outdated state of an alert, oldest first."""
     differs = exists().where(
-        MessageAlertTable.receiver == MessageTable.receiver,
-        MessageAlertTable.reference == MessageTable.reference,
-        AlertTable.id == MessageAlertTable.alert_id,
-        AlertTable.state != MessageAlertTable.state,
+        MessageAlertTable.c.receiver == MessageTable.c.receiver,
+        MessageAlertTable.c.reference == MessageTable.c.reference,
+        AlertTable.c.id == MessageAlertTable.c.alert_id,
+        AlertTable.c.state != MessageAlertTable.c.state,
     )
-    is_due = MessageTable.due_at.is_(None) | (MessageTable.due_at <= at)
+    is_due = MessageTable.c.due_at.is_(None) | (MessageTable.c.due_at <= at)
     query = (
-        select(MessageTable.__table__)
-        .where(MessageTable.receiver.in_(receivers), is_due, differs)
-        .order_by(MessageTable.sent_at, MessageTable.reference)
+        select(MessageTable)
+        .where(MessageTable.c.receiver.in_(receivers), is_due, differs)
+        .order_by(MessageTable.c.sent_at, MessageTable.c.reference)
     )
     with store.read() as connection:
         return tuple(
@@ -118,8 +126,8 @@ def load_reported(store: Store, *, receiver: str, states: Mapping[str, str]) -> 
     """Return the ids of those alerts for which a message of `receiver` reports one of these
     `states`.
     """
-    query = select(MessageAlertTable.alert_id, MessageAlertTable.state).where(
-        MessageAlertTable.receiver == receiver, MessageAlertTable.alert_id.in_(states)
+    query = select(MessageAlertTable.c.alert_id, MessageAlertTable.c.state).where(
+        MessageAlertTable.c.receiver == receiver, MessageAlertTable.c.alert_id.in_(states)
     )
     with store.read() as connection:
         rows = connection.execute(query)

@@ -26,6 +26,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import NullPool, StaticPool
 
 from compile_hud.db.engine.connection_cache import CONNECTION_CACHE
+from compile_hud.db.engine.duckdb_dialect import register_dialect
 from compile_hud.db.engine.error_mapping import (
     is_lock_conflict,
     lock_holder,
@@ -36,7 +37,7 @@ from compile_hud.db.engine.file_guard import check_is_store
 from compile_hud.db.engine.pandas_import import refuse_pandas
 from compile_hud.db.engine.readers_writer_lock import LockTimeout, ReadersWriterLock
 from compile_hud.db.errors import StoreUnavailable
-from compile_hud.db.schema.tables import Base, StoreVersionTable
+from compile_hud.db.schema.tables import METADATA, StoreVersionTable
 
 URL_FORMS: Final = (
     "duckdb:///relative/path.duckdb, duckdb:////absolute/path.duckdb, duckdb:///:memory:"
@@ -402,7 +403,7 @@ class PostgresServer:
             if not raises_version:
                 return
             first = insert(StoreVersionTable).values(id=1, value=1)
-            raised = {"value": StoreVersionTable.value + 1}
+            raised = {"value": StoreVersionTable.c.value + 1}
             connection.execute(first.on_conflict_do_update(index_elements=["id"], set_=raised))
 
     @contextmanager
@@ -443,13 +444,13 @@ class _NestedTransaction:
 
 
 def _stored_version(connection: Connection) -> int:
-    if not sa.inspect(connection).has_table(StoreVersionTable.__tablename__):
+    if not sa.inspect(connection).has_table(StoreVersionTable.name):
         return 0
-    return connection.execute(sa.select(StoreVersionTable.value)).scalar() or 0
+    return connection.execute(sa.select(StoreVersionTable.c.value)).scalar() or 0
 
 
 def _drop_tables(connection: Connection) -> None:
-    Base.metadata.drop_all(connection)
+    METADATA.drop_all(connection)
     connection.execute(
         sa.schema.DropTable(sa.Table("alembic_version", sa.MetaData()), if_exists=True)
     )
@@ -493,6 +494,7 @@ def _server_engine(url: URL, *, lock_timeout_ms: int, connect_timeout_s: int) ->
 
 def _duckdb_engine(database: str, *, read_only: bool = False) -> Engine:
     refuse_pandas()
+    register_dialect()
     return sa.create_engine(
         URL.create("duckdb", database=database),
         poolclass=StaticPool if database == ":memory:" else NullPool,

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from sqlalchemy import insert, select, update
-from sqlalchemy.orm import Session
+from sqlalchemy.engine import Connection
 
 from compile_hud.db.ingest.results import put_documents, put_result
 from compile_hud.db.records.results import Case, CaseResult, Run, RunDocument
-from compile_hud.db.rows import columns
+from compile_hud.db.rows.batches import batches
 from compile_hud.db.rows.mapping import plan_hash
 from compile_hud.db.rows.plans import put_plan, read_runs, remove_unused_plan
 from compile_hud.db.rows.results import read_results
@@ -41,25 +41,23 @@ class Imported:
 
 def was_imported(store: Store, content: str) -> bool:
     """Return whether a file of this content was imported completely."""
-    query = select(IngestedTable.spool_id).where(IngestedTable.spool_id == content)
+    query = select(IngestedTable.c.spool_id).where(IngestedTable.c.spool_id == content)
     with store.read() as connection:
         return connection.execute(query).first() is not None
 
 
 def mark_imported(store: Store, content: str, *, at: datetime) -> None:
     """Record that a file of this content was imported completely."""
-    with store.write() as session:
-        known = select(IngestedTable.spool_id).where(IngestedTable.spool_id == content)
-        if session.execute(known).first() is None:
-            session.execute(insert(IngestedTable).values(spool_id=content, ingested_at=at))
+    with store.write() as connection:
+        known = select(IngestedTable.c.spool_id).where(IngestedTable.c.spool_id == content)
+        if connection.execute(known).first() is None:
+            connection.execute(insert(IngestedTable).values(spool_id=content, ingested_at=at))
 
 
 def known_runs(store: Store, run_ids: Sequence[str]) -> set[str]:
     """Return those of `run_ids` that are runs of the store."""
     with store.read() as connection:
-        query = (
-            select(RunTable.id).where(RunTable.id.in_(some)) for some in columns.batches(run_ids)
-        )
+        query = (select(RunTable.c.id).where(RunTable.c.id.in_(some)) for some in batches(run_ids))
         return {run_id for one in query for run_id in connection.execute(one).scalars()}
 
 
@@ -71,47 +69,49 @@ def put_imported(
     A second result of a case in a run is merged with `merge`, and the run's plan grows by new
     cases. Raises MixedStoreError if the store has synthetic runs.
     """
-    with store.write() as session:
+    with store.write() as connection:
         ids = [document.run.id for document in documents]
-        query = select(RunTable.__table__).where(RunTable.id.in_(ids))
-        runs = {run.id: run for run in read_runs(session.connection(), query)}
+        query = select(RunTable).where(RunTable.c.id.in_(ids))
+        runs = {run.id: run for run in read_runs(connection, query)}
         fresh = [document for document in documents if document.run.id not in runs]
-        done = Imported(num_new=put_documents(session, fresh, at=at))
+        done = Imported(num_new=put_documents(connection, fresh, at=at))
         for document in documents:
             if document.run.id in runs:
-                run = _grown(session, runs[document.run.id], plan=document.run.plan)
-                done += _put_known(session, run, document.results, at=at, merge=merge)
+                run = _grown(connection, runs[document.run.id], plan=document.run.plan)
+                done += _put_known(connection, run, document.results, at=at, merge=merge)
         return done
 
 
-def _grown(session: Session, run: Run, *, plan: Sequence[Case]) -> Run:
+def _grown(connection: Connection, run: Run, *, plan: Sequence[Case]) -> Run:
     """Return `run` with the cases of `plan` added, in the store as well."""
     known = {case.key for case in run.plan}
     missing = [case for case in plan if case.key not in known]
     if not missing:
         return run
     grown = replace(run, plan=(*run.plan, *missing))
-    before = session.execute(select(RunTable.plan_hash).where(RunTable.id == run.id)).scalar_one()
-    put_plan(session, grown.plan)
+    before = connection.execute(
+        select(RunTable.c.plan_hash).where(RunTable.c.id == run.id)
+    ).scalar_one()
+    put_plan(connection, grown.plan)
     values = {"plan_hash": plan_hash(grown.plan), "num_planned": len(grown.plan)}
-    session.execute(update(RunTable).where(RunTable.id == run.id).values(**values))
-    remove_unused_plan(session, before)
+    connection.execute(update(RunTable).where(RunTable.c.id == run.id).values(**values))
+    remove_unused_plan(connection, before)
     return grown
 
 
 def _put_known(
-    session: Session, run: Run, results: Sequence[CaseResult], *, at: datetime, merge: Merge
+    connection: Connection, run: Run, results: Sequence[CaseResult], *, at: datetime, merge: Merge
 ) -> Imported:
     ids = set(
-        session.execute(
-            select(CaseResultTable.id).where(CaseResultTable.run_id == run.id)
+        connection.execute(
+            select(CaseResultTable.c.id).where(CaseResultTable.c.run_id == run.id)
         ).scalars()
     )
     others = [result for result in results if result.id not in ids]
     if not others:
         return Imported(num_known=len(results))
-    last = last_results(CaseResultTable.run_id == run.id)
-    present = {item.case.key: item for item in read_results(session.connection(), last)}
+    last = last_results(CaseResultTable.c.run_id == run.id)
+    present = {item.case.key: item for item in read_results(connection, last)}
     done = Imported(num_known=len(results) - len(others))
     for result in others:
         before = present.get(result.case.key)
@@ -123,7 +123,7 @@ def _put_known(
             # The result that finished last counts.
             end = before.finished_at + timedelta(microseconds=1)
             merged = replace(merged, started_at=before.started_at, finished_at=end)
-        put_result(session, run, result=merged, spool_id=merged.id, at=at)
+        put_result(connection, run, result=merged, spool_id=merged.id, at=at)
         done += Imported(num_new=int(before is None), num_changed=int(before is not None))
     return done
 

@@ -11,11 +11,11 @@ from datetime import datetime
 from typing import Any, Final
 
 from sqlalchemy import delete, insert, select, tuple_
-from sqlalchemy.orm import Session
+from sqlalchemy.engine import Connection
 
 from compile_hud.db.records.results import CaseResult, Run
+from compile_hud.db.rows.batches import batches
 from compile_hud.db.rows.bulk_insert import put_rows
-from compile_hud.db.rows.columns import batches
 from compile_hud.db.rows.mapping import Values, measurement_values, result_values, utc
 from compile_hud.db.rows.sql_expressions import LAST_RESULT
 from compile_hud.db.schema.tables import (
@@ -40,7 +40,7 @@ _MEASUREMENT_COLUMNS: Final = ("metric", "unit", "num_samples", "median", "low",
 _LatestKey = tuple[str, str, str]
 
 
-def put_latest(session: Session, results: Iterable[tuple[Run, CaseResult]]) -> None:
+def put_latest(connection: Connection, results: Iterable[tuple[Run, CaseResult]]) -> None:
     """Write summaries of those `results`, stored ones, that are the newest of their case.
 
     A deferred result measured nothing, so the previous one stays.
@@ -52,7 +52,7 @@ def put_latest(session: Session, results: Iterable[tuple[Run, CaseResult]]) -> N
             key not in newest or _order(run, result) > _order(*newest[key])
         ):
             newest[key] = (run, result)
-    known = _stored_order(session, newest)
+    known = _stored_order(connection, newest)
     moved = {
         key: newest_result
         for key, newest_result in newest.items()
@@ -60,33 +60,33 @@ def put_latest(session: Session, results: Iterable[tuple[Run, CaseResult]]) -> N
     }
     if not moved:
         return
-    _delete(session, list(moved.keys() & known.keys()))
+    _delete(connection, list(moved.keys() & known.keys()))
     put_rows(
-        session,
+        connection,
         LatestResultTable,
         [_result_row(*newest_result) for newest_result in moved.values()],
     )
     put_rows(
-        session,
+        connection,
         LatestMeasurementTable,
         [row for newest_result in moved.values() for row in _measurement_rows(*newest_result)],
     )
 
 
-def supersede(session: Session, result: CaseResult) -> None:
+def supersede(connection: Connection, result: CaseResult) -> None:
     """Mark earlier results of the case and run of the stored `result` as superseded.
 
     They no longer count.
     """
-    same = select(CaseResultTable.id).where(
-        CaseResultTable.run_id == result.run_id, CaseResultTable.case_key == result.case.key
+    same = select(CaseResultTable.c.id).where(
+        CaseResultTable.c.run_id == result.run_id, CaseResultTable.c.case_key == result.case.key
     )
-    ids = session.execute(same.order_by(*LAST_RESULT)).scalars().all()[1:]
-    marked = select(SupersededTable.result_id).where(SupersededTable.result_id.in_(ids))
-    known = set(session.execute(marked).scalars())
+    ids = connection.execute(same.order_by(*LAST_RESULT)).scalars().all()[1:]
+    marked = select(SupersededTable.c.result_id).where(SupersededTable.c.result_id.in_(ids))
+    known = set(connection.execute(marked).scalars())
     rows = [{"result_id": result_id} for result_id in ids if result_id not in known]
     if rows:
-        session.execute(insert(SupersededTable), rows)
+        connection.execute(insert(SupersededTable), rows)
 
 
 def _order(run: Run, result: CaseResult) -> tuple[datetime, datetime, str]:
@@ -94,7 +94,7 @@ def _order(run: Run, result: CaseResult) -> tuple[datetime, datetime, str]:
 
 
 def _stored_order(
-    session: Session, keys_of_results: Iterable[_LatestKey]
+    connection: Connection, keys_of_results: Iterable[_LatestKey]
 ) -> dict[_LatestKey, tuple[Any, ...]]:
     requested = set(keys_of_results)
     return {
@@ -104,21 +104,18 @@ def _stored_order(
             row.result_id,
         )
         for keys in batches(sorted({key for _, _, key in requested}))
-        for row in session.execute(
-            select(LatestResultTable.__table__).where(LatestResultTable.case_key.in_(keys))
+        for row in connection.execute(
+            select(LatestResultTable).where(LatestResultTable.c.case_key.in_(keys))
         )
         if (row.machine, row.toolchain, row.case_key) in requested
     }
 
 
-def _delete(session: Session, keys: Sequence[_LatestKey]) -> None:
+def _delete(connection: Connection, keys: Sequence[_LatestKey]) -> None:
     for table in (LatestResultTable, LatestMeasurementTable):
-        columns = tuple_(table.machine, table.toolchain, table.case_key)
+        columns = tuple_(table.c.machine, table.c.toolchain, table.c.case_key)
         for start in range(0, len(keys), 100):
-            session.execute(
-                delete(table).where(columns.in_(keys[start : start + 100])),
-                execution_options={"synchronize_session": False},
-            )
+            connection.execute(delete(table).where(columns.in_(keys[start : start + 100])))
 
 
 def _result_row(run: Run, result: CaseResult) -> Values:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from datetime import datetime
 from typing import Any, Final
 
-import pyarrow as pa
-from sqlalchemy import Row, exists, insert, select, update
+from sqlalchemy import Column, Row, bindparam, exists, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.engine import Connection
-from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from compile_hud.db.errors import MixedStoreError, RecordError
 from compile_hud.db.ingest.latest_results import put_latest, supersede
 from compile_hud.db.records.imported import Statement, newest_statement
 from compile_hud.db.records.results import CaseResult, Run, RunDocument, RunState
+from compile_hud.db.rows.batches import batches
 from compile_hud.db.rows.bulk_insert import put_batch, put_rows
-from compile_hud.db.rows.columns import batches
 from compile_hud.db.rows.kernels import put_kernels
 from compile_hud.db.rows.mapping import (
     Values,
@@ -57,33 +55,25 @@ _ADVICE: Final = {
 _MOVING_COLUMNS: Final = ("state", "finished_at")
 # The part of the plan that a node leaves to others is known only at the end of its run.
 _ENDING_COLUMNS: Final = (*_MOVING_COLUMNS, "plan_hash", "num_planned")
-_SAMPLE_SCHEMA: Final = pa.schema(
-    {
-        "result_id": pa.string(),
-        "metric": pa.string(),
-        "is_warmup": pa.bool_(),
-        "position": pa.int32(),
-        "launch": pa.int32(),
-        "value": pa.float64(),
-    }
-)
 
 
-def put_documents(session: Session, documents: Sequence[RunDocument], *, at: datetime) -> int:
+def put_documents(connection: Connection, documents: Sequence[RunDocument], *, at: datetime) -> int:
     """Insert the new runs with all their results; return the number of new results.
 
     A case occurs at most once in a run. Raises MixedStoreError if the store has runs of the other
     kind, real or synthetic.
     """
     ids = [document.run.id for document in documents]
-    known = set(session.execute(select(RunTable.id).where(RunTable.id.in_(ids))).scalars())
+    known = set(connection.execute(select(RunTable.c.id).where(RunTable.c.id.in_(ids))).scalars())
     new = [document for document in documents if document.run.id not in known]
     for document in new:
-        put_run(session, document.run, at=at)
-    return _put_new(session, new)
+        put_run(connection, document.run, at=at)
+    return _put_new(connection, new)
 
 
-def put_results(session: Session, run: Run, *, results: Sequence[_Spooled], at: datetime) -> int:
+def put_results(
+    connection: Connection, run: Run, *, results: Sequence[_Spooled], at: datetime
+) -> int:
     """Insert `results`, each behind its spool id, of the stored `run`; return the number of new
     ones.
 
@@ -92,28 +82,30 @@ def put_results(session: Session, run: Run, *, results: Sequence[_Spooled], at: 
     """
     for _, result in results:
         check_is_of(run, result)
-    fresh = _not_in(session, results)
-    measured = select(CaseResultTable.case_key).where(CaseResultTable.run_id == run.id)
-    measured_keys = set(session.execute(measured).scalars())
+    fresh = _not_in(connection, results)
+    measured = select(CaseResultTable.c.case_key).where(CaseResultTable.c.run_id == run.id)
+    measured_keys = set(connection.execute(measured).scalars())
     first: list[_Spooled] = []
     again: list[_Spooled] = []
     for spool_id, result in fresh:
         (again if result.case.key in measured_keys else first).append((spool_id, result))
         measured_keys.add(result.case.key)
     results_of = tuple(result for _, result in first)
-    _put_new(session, [RunDocument(run=run, results=results_of)])
+    _put_new(connection, [RunDocument(run=run, results=results_of)])
     ingested = [{"spool_id": spool_id, "ingested_at": at} for spool_id, _ in first]
-    put_rows(session, IngestedTable, ingested)
+    put_rows(connection, IngestedTable, ingested)
     # Only a repeated case supersedes an earlier result, which is rare.
     for spool_id, result in again:
-        put_result(session, run, result=result, spool_id=spool_id, at=at)
+        put_result(connection, run, result=result, spool_id=spool_id, at=at)
     return len(fresh)
 
 
-def _not_in(session: Session, results: Sequence[_Spooled]) -> list[_Spooled]:
+def _not_in(connection: Connection, results: Sequence[_Spooled]) -> list[_Spooled]:
     """Return those of `results` that are not stored under either id, each once."""
-    spool_ids = _existing(session, IngestedTable.spool_id, [spool_id for spool_id, _ in results])
-    ids = _existing(session, CaseResultTable.id, [result.id for _, result in results])
+    spool_ids = _existing(
+        connection, IngestedTable.c.spool_id, [spool_id for spool_id, _ in results]
+    )
+    ids = _existing(connection, CaseResultTable.c.id, [result.id for _, result in results])
     fresh = []
     for spool_id, result in results:
         if spool_id not in spool_ids and result.id not in ids:
@@ -123,26 +115,25 @@ def _not_in(session: Session, results: Sequence[_Spooled]) -> list[_Spooled]:
     return fresh
 
 
-def _existing(
-    session: Session, column: InstrumentedAttribute[str], values: Sequence[str]
-) -> set[str]:
+def _existing(connection: Connection, column: Column[str], values: Sequence[str]) -> set[str]:
     return {
         value
         for some in batches(values)
-        for value in session.execute(select(column).where(column.in_(some))).scalars()
+        for value in connection.execute(select(column).where(column.in_(some))).scalars()
     }
 
 
-def _put_new(session: Session, documents: Sequence[RunDocument]) -> int:
+def _put_new(connection: Connection, documents: Sequence[RunDocument]) -> int:
     """Insert all results of `documents`, whose runs are stored without results of these cases."""
     results = [result for document in documents for result in document.results]
     if not results:
         return 0
-    _put_cases(session, results)
-    put_rows(session, CaseResultTable, [result_values(result) for result in results])
-    put_kernels(session, results)
+    _put_cases(connection, results)
+    put_rows(connection, CaseResultTable, [result_values(result) for result in results])
+    put_kernels(connection, results)
     put_latest(
-        session, [(document.run, result) for document in documents for result in document.results]
+        connection,
+        [(document.run, result) for document in documents for result in document.results],
     )
     measurements = [
         row
@@ -151,14 +142,14 @@ def _put_new(session: Session, documents: Sequence[RunDocument]) -> int:
         for row in measurement_values(result, run=document.run)
     ]
     if measurements:
-        put_rows(session, MeasurementTable, measurements)
+        put_rows(connection, MeasurementTable, measurements)
         columns: dict[str, list[Any]] = defaultdict(list)
         for result in results:
             for name, values_of in sample_columns(result).items():
                 columns[name].extend(values_of)
-        put_samples(session, columns)
+        put_samples(connection, columns)
         _put_series(
-            session,
+            connection,
             measurements,
             machines=_machines(documents),
             statements_by_series=_statements(documents),
@@ -166,10 +157,10 @@ def _put_new(session: Session, documents: Sequence[RunDocument]) -> int:
     return len(results)
 
 
-def _put_cases(session: Session, results: Sequence[CaseResult]) -> None:
+def _put_cases(connection: Connection, results: Sequence[CaseResult]) -> None:
     cases = {result.case.key: result.case for result in results}
-    fresh = cases.keys() - _existing(session, CaseTable.key, list(cases))
-    put_rows(session, CaseTable, [case_values(cases[key]) for key in sorted(fresh)])
+    fresh = cases.keys() - _existing(connection, CaseTable.c.key, list(cases))
+    put_rows(connection, CaseTable, [case_values(cases[key]) for key in sorted(fresh)])
 
 
 def _machines(documents: Sequence[RunDocument]) -> dict[str, tuple[str, str]]:
@@ -189,32 +180,35 @@ def _statements(documents: Sequence[RunDocument]) -> dict[str, Statement]:
 
 
 def _put_series(
-    session: Session,
+    connection: Connection,
     rows: Sequence[Values],
     *,
     machines: dict[str, tuple[str, str]],
     statements_by_series: Mapping[str, Statement],
+    counted: Set[str] = frozenset(),
 ) -> None:
+    """Insert or update the series of `rows`; a point of those in `counted` is there already."""
     by_key: dict[str, list[Values]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row["run_started_at"]):
         by_key[row["series_key"]].append(row)
-    query = select(SeriesTable.__table__)
+    query = select(SeriesTable)
     known = {
         row.key: row
         for some in batches(by_key)
-        for row in session.execute(query.where(SeriesTable.key.in_(some)))
+        for row in connection.execute(query.where(SeriesTable.c.key.in_(some)))
     }
     fresh, moved = [], []
     for key, points in by_key.items():
         summary = _summary(key, points, machines=machines)
         statement = statements_by_series.get(key)
         if key in known:
+            summary["num_points"] *= key not in counted
             newest = newest_statement(statement_record(known[key]), statement)
             moved.append(_joined(known[key], summary) | statement_values(newest))
         else:
             fresh.append(summary | statement_values(statement))
-    put_rows(session, SeriesTable, fresh)
-    _update_series(session, moved)
+    put_rows(connection, SeriesTable, fresh)
+    _update_series(connection, moved)
 
 
 def _joined(header: Row[Any], summary: Values) -> Values:
@@ -230,14 +224,19 @@ def _joined(header: Row[Any], summary: Values) -> Values:
     }
 
 
-def _update_series(session: Session, rows: Sequence[Values]) -> None:
+def _update_series(connection: Connection, rows: Sequence[Values]) -> None:
     if not rows:
         return
-    connection = session.connection()
     if connection.dialect.name != "duckdb":
-        session.execute(update(SeriesTable), rows)
+        # A parameter may not have the name of a column that is set.
+        here = SeriesTable.c.key == bindparam("series")
+        connection.execute(
+            update(SeriesTable).where(here), [{**row, "series": row["key"]} for row in rows]
+        )
         return
     # One statement for all rows: DuckDB takes two milliseconds for each separate one.
+    import pyarrow as pa
+
     names = [name for name in rows[0] if name != "key"]
     moves = ", ".join(f"{name} = series_batch.{name}" for name in names)
     cursor = connection.connection.cursor()
@@ -269,35 +268,35 @@ def _summary(key: str, points: Sequence[Values], *, machines: dict[str, tuple[st
     }
 
 
-def put_run(session: Session, run: Run, *, at: datetime) -> None:
+def put_run(connection: Connection, run: Run, *, at: datetime) -> None:
     """Insert `run` or move its state; a finished run stays finished.
 
     An interrupted run may run again (it was resumed). Its plan may change until its end: that of
     one node of a cluster is the part that the node was assigned. Raises MixedStoreError if the
     store has runs of the other kind.
     """
-    state = session.execute(select(RunTable.state).where(RunTable.id == run.id)).scalar()
+    state = connection.execute(select(RunTable.c.state).where(RunTable.c.id == run.id)).scalar()
     if state is None:
         check_not_mixed(
-            session.connection(), f"run {run.id}", is_synthetic=run.is_synthetic, store="this store"
+            connection, f"run {run.id}", is_synthetic=run.is_synthetic, store="this store"
         )
-        put_plan(session, run.plan)
-        session.execute(insert(RunTable).values(**run_values(run), heartbeat_at=at))
+        put_plan(connection, run.plan)
+        connection.execute(insert(RunTable).values(**run_values(run), heartbeat_at=at))
     elif state != RunState.FINISHED or run.state is RunState.FINISHED:
         values = run_values(run)
         names = _MOVING_COLUMNS if run.state is RunState.RUNNING else _ENDING_COLUMNS
         moved = {name: values[name] for name in names}
-        row = session.execute(select(RunTable.plan_hash).where(RunTable.id == run.id)).one()
-        session.execute(
-            update(RunTable).where(RunTable.id == run.id).values(**moved, heartbeat_at=at)
+        row = connection.execute(select(RunTable.c.plan_hash).where(RunTable.c.id == run.id)).one()
+        connection.execute(
+            update(RunTable).where(RunTable.c.id == run.id).values(**moved, heartbeat_at=at)
         )
         if moved.get("plan_hash", row.plan_hash) != row.plan_hash:
-            put_plan(session, run.plan)
-            remove_unused_plan(session, row.plan_hash)
+            put_plan(connection, run.plan)
+            remove_unused_plan(connection, row.plan_hash)
 
 
 def put_result(
-    session: Session,
+    connection: Connection,
     run: Run,
     *,
     result: CaseResult,
@@ -311,30 +310,30 @@ def put_result(
     the one that finished last.
     """
     check_is_of(run, result)
-    if _is_in(session, result, spool_id=spool_id):
+    if _is_in(connection, result, spool_id=spool_id):
         return False
-    if not session.execute(select(exists().where(RunTable.id == run.id))).scalar():
-        put_run(session, run, at=at)
-    is_repeat = _is_case_in_run(session, result)
+    if not connection.execute(select(exists().where(RunTable.c.id == run.id))).scalar():
+        put_run(connection, run, at=at)
+    is_repeat = _is_case_in_run(connection, result)
     case = upsert(CaseTable).values(**case_values(result.case))
-    session.execute(case.on_conflict_do_nothing(index_elements=["key"]))
-    session.execute(insert(CaseResultTable).values(**result_values(result)))
+    connection.execute(case.on_conflict_do_nothing(index_elements=["key"]))
+    connection.execute(insert(CaseResultTable).values(**result_values(result)))
     measurements = measurement_values(result, run=run)
-    _put_series_of_result(
-        session,
+    _put_series(
+        connection,
         measurements,
-        run=run,
+        machines=_machines([RunDocument(run=run, results=())]),
         statements_by_series=statements(result, run=run),
-        is_repeat=is_repeat,
+        counted=_points_of_run(connection, measurements, run=run) if is_repeat else frozenset(),
     )
     if measurements:
-        session.execute(insert(MeasurementTable), measurements)
-        put_samples(session, sample_columns(result))
-    put_kernels(session, [result])
+        connection.execute(insert(MeasurementTable), measurements)
+        put_samples(connection, sample_columns(result))
+    put_kernels(connection, [result])
     if is_repeat:
-        supersede(session, result)
-    put_latest(session, [(run, result)])
-    session.execute(insert(IngestedTable).values(spool_id=spool_id, ingested_at=at))
+        supersede(connection, result)
+    put_latest(connection, [(run, result)])
+    connection.execute(insert(IngestedTable).values(spool_id=spool_id, ingested_at=at))
     return True
 
 
@@ -354,7 +353,7 @@ def check_not_mixed(connection: Connection, what: str, *, is_synthetic: bool, st
 
     `what` and `store` are words for the message.
     """
-    other = select(RunTable.id).where(RunTable.is_synthetic != is_synthetic).limit(1)
+    other = select(RunTable.c.id).where(RunTable.c.is_synthetic != is_synthetic).limit(1)
     if connection.execute(other).scalar() is None:
         return
     here, kind = ("real", "synthetic") if is_synthetic else ("synthetic", "real")
@@ -366,79 +365,46 @@ def check_not_mixed(connection: Connection, what: str, *, is_synthetic: bool, st
     )
 
 
-def _is_in(session: Session, result: CaseResult, *, spool_id: str) -> bool:
-    was_ingested = exists().where(IngestedTable.spool_id == spool_id)
-    is_known = exists().where(CaseResultTable.id == result.id)
-    return bool(session.execute(select(was_ingested | is_known)).scalar())
+def _is_in(connection: Connection, result: CaseResult, *, spool_id: str) -> bool:
+    was_ingested = exists().where(IngestedTable.c.spool_id == spool_id)
+    is_known = exists().where(CaseResultTable.c.id == result.id)
+    return bool(connection.execute(select(was_ingested | is_known)).scalar())
 
 
-def _is_case_in_run(session: Session, result: CaseResult) -> bool:
+def _is_case_in_run(connection: Connection, result: CaseResult) -> bool:
     here = exists().where(
-        CaseResultTable.run_id == result.run_id, CaseResultTable.case_key == result.case.key
+        CaseResultTable.c.run_id == result.run_id, CaseResultTable.c.case_key == result.case.key
     )
-    return bool(session.execute(select(here)).scalar())
+    return bool(connection.execute(select(here)).scalar())
 
 
-def _put_series_of_result(
-    session: Session,
-    rows: list[Values],
-    *,
-    run: Run,
-    statements_by_series: Mapping[str, Statement],
-    is_repeat: bool,
-) -> None:
+def _points_of_run(connection: Connection, rows: list[Values], *, run: Run) -> set[str]:
     keys = [row["series_key"] for row in rows]
-    rows_of_series = session.execute(select(SeriesTable).where(SeriesTable.key.in_(keys))).scalars()
-    known = {item.key: item for item in rows_of_series}
-    counted = _points_of_run(session, rows, run=run) if is_repeat else set()
-    for row in rows:
-        point = _point(row, run=run)
-        statement = statements_by_series.get(row["series_key"])
-        header = known.get(row["series_key"])
-        if header is None:
-            session.add(SeriesTable(**point, **statement_values(statement), num_points=1))
-            continue
-        newest = statement_values(newest_statement(statement_record(header), statement))
-        header.direction, header.direction_at = newest["direction"], newest["direction_at"]
-        header.num_points += row["series_key"] not in counted
-        header.first_at = min(utc(header.first_at), point["first_at"])
-        if point["last_at"] >= utc(header.last_at):
-            for name in ("last_at", "last_run_id", "last_value", "machine", "unit"):
-                setattr(header, name, point[name])
-    session.flush()
-
-
-def _points_of_run(session: Session, rows: list[Values], *, run: Run) -> set[str]:
-    keys = [row["series_key"] for row in rows]
-    points = select(MeasurementTable.series_key).where(
-        MeasurementTable.run_id == run.id, MeasurementTable.series_key.in_(keys)
+    points = select(MeasurementTable.c.series_key).where(
+        MeasurementTable.c.run_id == run.id, MeasurementTable.c.series_key.in_(keys)
     )
-    return set(session.execute(points).scalars())
+    return set(connection.execute(points).scalars())
 
 
-def _point(row: Values, *, run: Run) -> Values:
-    return {
-        "key": row["series_key"],
-        "case_key": row["case_key"],
-        "metric": row["metric"],
-        "unit": row["unit"],
-        "machine": run.machine,
-        "fingerprint": run.fingerprint,
-        "first_at": row["run_started_at"],
-        "last_at": row["run_started_at"],
-        "last_run_id": run.id,
-        "last_value": row["median"],
-    }
-
-
-def put_samples(session: Session, columns: Mapping[str, list[Any]]) -> None:
+def put_samples(connection: Connection, columns: Mapping[str, list[Any]]) -> None:
     """Insert rows of `samples`, given by column."""
-    connection = session.connection()
     if connection.dialect.name != "duckdb":
         names = list(columns)
         rows: list[dict[str, Any]] = [
             dict(zip(names, values, strict=True)) for values in zip(*columns.values(), strict=True)
         ]
-        session.execute(insert(SampleTable), rows)
+        connection.execute(insert(SampleTable), rows)
         return
-    put_batch(connection, SampleTable.__tablename__, pa.table(dict(columns), schema=_SAMPLE_SCHEMA))
+    import pyarrow as pa
+
+    schema = pa.schema(
+        {
+            "result_id": pa.string(),
+            "metric": pa.string(),
+            "is_warmup": pa.bool_(),
+            "position": pa.int32(),
+            "launch": pa.int32(),
+            "value": pa.float64(),
+        }
+    )
+    put_batch(connection, SampleTable.name, pa.table(dict(columns), schema=schema))

@@ -100,19 +100,19 @@ def load_health(store: Store, *, num_ended: int = NUM_ENDED) -> Health:
     A heartbeat does not raise the store version: caches of the result expire after
     HEARTBEAT_INTERVAL_S.
     """
-    schedulers = select(SchedulerTable.__table__).order_by(SchedulerTable.machine)
-    jobs = select(JobTable.__table__)
-    is_open = JobTable.state.in_(OPEN_STATES)
-    ended = jobs.where(~is_open).order_by(JobTable.enqueued_at.desc(), JobTable.id)
-    counted = select(JobTable.state, func.count()).group_by(JobTable.state)
-    running = select(func.count()).where(RunTable.state == RunState.RUNNING)
+    schedulers = select(SchedulerTable).order_by(SchedulerTable.c.machine)
+    jobs = select(JobTable)
+    is_open = JobTable.c.state.in_(OPEN_STATES)
+    ended = jobs.where(~is_open).order_by(JobTable.c.enqueued_at.desc(), JobTable.c.id)
+    counted = select(JobTable.c.state, func.count()).group_by(JobTable.c.state)
+    running = select(func.count()).where(RunTable.c.state == RunState.RUNNING)
     with store.read() as connection:
         return Health(
             schedulers=tuple(_scheduler(row) for row in connection.execute(schedulers)),
             open_jobs=tuple(
                 queued_job(row)
                 for row in connection.execute(
-                    jobs.where(is_open).order_by(JobTable.enqueued_at, JobTable.id)
+                    jobs.where(is_open).order_by(JobTable.c.enqueued_at, JobTable.c.id)
                 )
             ),
             ended_jobs=tuple(queued_job(row) for row in connection.execute(ended.limit(num_ended))),
@@ -135,9 +135,9 @@ def save_scheduler(store: Store, state: SchedulerState) -> None:
         "devices": [dataclasses.asdict(item) for item in state.devices],
         "disks": [dataclasses.asdict(item) for item in state.disks],
     }
-    with store.write(raises_version=False) as session:
-        session.execute(delete(SchedulerTable).where(SchedulerTable.machine == state.machine))
-        session.execute(insert(SchedulerTable).values(**values, **lists))
+    with store.write(raises_version=False) as connection:
+        connection.execute(delete(SchedulerTable).where(SchedulerTable.c.machine == state.machine))
+        connection.execute(insert(SchedulerTable).values(**values, **lists))
 
 
 def _schedule_json(state: ScheduleState) -> dict[str, Any]:

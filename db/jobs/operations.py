@@ -51,10 +51,10 @@ def load_operations(store: Store) -> Operations:
 
 
 def _last_runs(store: Store) -> tuple[LastRun, ...]:
-    group = (RunTable.machine, RunTable.suite, RunTable.toolchain)
+    group = (RunTable.c.machine, RunTable.c.suite, RunTable.c.toolchain)
     query = (
-        select(*group, func.max(RunTable.started_at).label("started_at"))
-        .where(RunTable.state == RunState.FINISHED)
+        select(*group, func.max(RunTable.c.started_at).label("started_at"))
+        .where(RunTable.c.state == RunState.FINISHED)
         .group_by(*group)
         .order_by(*group)
     )
@@ -71,7 +71,7 @@ def _last_runs(store: Store) -> tuple[LastRun, ...]:
 
 
 def _count_alerts(store: Store) -> dict[tuple[AlertState, Verdict], int]:
-    kind = (AlertTable.state, AlertTable.verdict)
+    kind = (AlertTable.c.state, AlertTable.c.verdict)
     with store.read() as connection:
         return {
             (AlertState(state), Verdict(verdict)): number

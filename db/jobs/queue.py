@@ -9,9 +9,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, delete, exists, insert, or_, select, true, update
+from sqlalchemy import ColumnElement, Row, delete, exists, insert, or_, select, true, update
 from sqlalchemy.engine import Connection
-from sqlalchemy.orm import Session
 
 from compile_hud.db.errors import NotFoundError
 from compile_hud.db.jobs.live_log import LiveLog
@@ -112,17 +111,17 @@ class NewJob:
     machine: str | None = None
 
 
-def put_job(session: Session, job: NewJob, *, at: datetime) -> bool:
+def put_job(connection: Connection, job: NewJob, *, at: datetime) -> bool:
     """Insert `job`; return False if one with its key ever existed for the same machine.
 
     Machines that share a store have schedules of the same names, and each has its nights.
     """
-    is_same = JobTable.dedupe_key == job.dedupe_key
+    is_same = JobTable.c.dedupe_key == job.dedupe_key
     if job.machine is not None:
-        is_same &= or_(JobTable.machine.is_(None), JobTable.machine == job.machine)
-    if session.execute(select(exists().where(is_same))).scalar():
+        is_same &= or_(JobTable.c.machine.is_(None), JobTable.c.machine == job.machine)
+    if connection.execute(select(exists().where(is_same))).scalar():
         return False
-    session.execute(
+    connection.execute(
         insert(JobTable).values(
             id=uuid.uuid4().hex,
             **dataclasses.asdict(job),
@@ -136,7 +135,7 @@ def put_job(session: Session, job: NewJob, *, at: datetime) -> bool:
 
 def has_due_job(connection: Connection, *, machine: str | None, at: datetime) -> bool:
     """Return whether a job for `machine` is queued and due, or leased."""
-    is_due = exists().where(JobTable.state.in_(OPEN_STATES), _is_due(at), _is_for(machine))
+    is_due = exists().where(JobTable.c.state.in_(OPEN_STATES), _is_due(at), _is_for(machine))
     return bool(connection.execute(select(is_due)).scalar())
 
 
@@ -144,15 +143,17 @@ def _is_for(machine: str | None) -> ColumnElement[bool]:
     """Return the condition that the scheduler of `machine` may take a job; None takes all."""
     if machine is None:
         return true()
-    is_nobodys = JobTable.machine.not_in(select(SchedulerTable.machine))
-    return or_(JobTable.machine.is_(None), JobTable.machine == machine, is_nobodys)
+    is_nobodys = JobTable.c.machine.not_in(select(SchedulerTable.c.machine))
+    return or_(JobTable.c.machine.is_(None), JobTable.c.machine == machine, is_nobodys)
 
 
 def _is_due(at: datetime) -> ColumnElement[bool]:
-    return or_(JobTable.due_at.is_(None), JobTable.due_at <= at)
+    return or_(JobTable.c.due_at.is_(None), JobTable.c.due_at <= at)
 
 
-def take_job(session: Session, *, machine: str | None, at: datetime, lease_s: float) -> Job | None:
+def take_job(
+    connection: Connection, *, machine: str | None, at: datetime, lease_s: float
+) -> Job | None:
     """Lease the oldest free job for `machine`, None without one.
 
     It may take jobs for any machine, and jobs for machines that never had a scheduler, which are
@@ -160,70 +161,75 @@ def take_job(session: Session, *, machine: str | None, at: datetime, lease_s: fl
     fails after MAX_ATTEMPTS. The end of a holder on another host cannot be seen: its lease counts
     until `lease_s` after the last renewal.
     """
-    is_free = JobTable.state.in_(OPEN_STATES) & _is_due(at) & _is_for(machine)
-    jobs = select(JobTable).where(is_free).order_by(JobTable.enqueued_at)
-    for row in session.execute(jobs).scalars().all():
+    is_free = JobTable.c.state.in_(OPEN_STATES) & _is_due(at) & _is_for(machine)
+    jobs = select(JobTable).where(is_free).order_by(JobTable.c.enqueued_at)
+    for row in connection.execute(jobs).all():
         if row.state == JobState.LEASED and _is_leased(row, at=at, lease_s=lease_s):
             continue
         if row.num_attempts >= MAX_ATTEMPTS:
-            row.state = JobState.FAILED
-            row.reason = row.reason or f"its process died {MAX_ATTEMPTS} times"
+            reason = row.reason or f"its process died {MAX_ATTEMPTS} times"
+            _change(connection, row.id, state=JobState.FAILED, reason=reason)
             continue
-        row.state = JobState.LEASED
-        row.leased_at = at
-        row.holder = this_process()
-        row.num_attempts += 1
+        num_attempts = row.num_attempts + 1
+        _change(
+            connection,
+            row.id,
+            state=JobState.LEASED,
+            leased_at=at,
+            holder=this_process(),
+            num_attempts=num_attempts,
+        )
         return Job(
             id=row.id,
             dedupe_key=row.dedupe_key,
             suite=row.suite,
             toolchain=row.toolchain,
             trigger=row.trigger,
-            num_attempts=row.num_attempts,
+            num_attempts=num_attempts,
             machine=row.machine,
         )
     return None
 
 
-def renew(session: Session, job_id: str, *, at: datetime) -> None:
+def renew(connection: Connection, job_id: str, *, at: datetime) -> None:
     """Extend the lease of a job; raise NotFoundError without one."""
-    _change(session, job_id, leased_at=at)
+    _change(connection, job_id, leased_at=at)
 
 
 def end_job(
-    session: Session, job_id: str, *, run_id: str | None, state: JobState, reason: str
+    connection: Connection, job_id: str, *, run_id: str | None, state: JobState, reason: str
 ) -> None:
     """Set the last state of a job; raise NotFoundError without one."""
-    _change(session, job_id, run_id=run_id, state=state, reason=reason)
+    _change(connection, job_id, run_id=run_id, state=state, reason=reason)
 
 
-def put_back(session: Session, job_id: str, *, due_at: datetime, reason: str) -> None:
+def put_back(connection: Connection, job_id: str, *, due_at: datetime, reason: str) -> None:
     """Queue a job again for `due_at`; raise NotFoundError without one."""
-    _change(session, job_id, state=JobState.QUEUED, due_at=due_at, reason=reason, holder=None)
+    _change(connection, job_id, state=JobState.QUEUED, due_at=due_at, reason=reason, holder=None)
 
 
-def put_live_log(session: Session, run_id: str, *, log: LiveLog | None, at: datetime) -> None:
+def put_live_log(connection: Connection, run_id: str, *, log: LiveLog | None, at: datetime) -> None:
     """Replace the last output of the case of a run."""
-    session.execute(delete(LiveLogTable).where(LiveLogTable.run_id == run_id))
+    connection.execute(delete(LiveLogTable).where(LiveLogTable.c.run_id == run_id))
     if log is not None:
         values = {"run_id": run_id, "at": at, "log": clean_json(log.to_json())}
-        session.execute(insert(LiveLogTable).values(**values))
+        connection.execute(insert(LiveLogTable).values(**values))
 
 
 def get_live_log(connection: Connection, run_id: str) -> LiveLog | None:
     """Return the last output of the case of a run, None without one."""
-    query = select(LiveLogTable.log).where(LiveLogTable.run_id == run_id)
+    query = select(LiveLogTable.c.log).where(LiveLogTable.c.run_id == run_id)
     log = connection.execute(query).scalar()
     return None if log is None else LiveLog.from_json(log)
 
 
-def _change(session: Session, job_id: str, **values: object) -> None:
-    changed = update(JobTable).where(JobTable.id == job_id).values(**values)
-    if not session.execute(changed.returning(JobTable.id)).scalar():
+def _change(connection: Connection, job_id: str, **values: object) -> None:
+    changed = update(JobTable).where(JobTable.c.id == job_id).values(**values)
+    if not connection.execute(changed.returning(JobTable.c.id)).scalar():
         raise NotFoundError(f"no job {job_id!r} in this store", job=job_id)
 
 
-def _is_leased(row: JobTable, *, at: datetime, lease_s: float) -> bool:
+def _is_leased(row: Row[Any], *, at: datetime, lease_s: float) -> bool:
     assert row.holder is not None
     assert row.leased_at is not None
     gone = is_gone(row.holder)

@@ -27,9 +27,9 @@ from sqlalchemy import inspect as inspect_tables
 from sqlalchemy.engine import Connection
 
 from compile_hud.db.errors import BackupError
-from compile_hud.db.rows.bulk_insert import ARROW_TYPES, put_batch
+from compile_hud.db.rows.bulk_insert import arrow_type, put_batch
 from compile_hud.db.schema import migrate
-from compile_hud.db.schema.tables import Base, RunTable, StoreVersionTable
+from compile_hud.db.schema.tables import METADATA, RunTable, StoreVersionTable
 from compile_hud.db.store import Store
 
 # 1: first version.
@@ -41,7 +41,7 @@ _LARGEST_MANIFEST: Final = 1_000_000
 _BATCH_ROWS: Final = 50_000
 _CHUNK_BYTES: Final = 1 << 20
 # The table counts the writes to one store; the restored store has its own count.
-_LEFT_OUT: Final = (StoreVersionTable.__tablename__,)
+_LEFT_OUT: Final = (StoreVersionTable.name,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,12 +105,12 @@ def write_backup(store: Store, path: Path, *, at: datetime) -> Backup:
                 created_at=at.isoformat(timespec="seconds"),
                 tables={
                     table.name: _write_table(connection, table, archive=archive)
-                    for table in Base.metadata.sorted_tables
+                    for table in METADATA.sorted_tables
                     if table.name not in _LEFT_OUT
                 },
             )
             archive.writestr(_MANIFEST, json.dumps(backup.to_json(), indent=2))
-        if not backup.tables[RunTable.__tablename__].num_rows:
+        if not backup.tables[RunTable.name].num_rows:
             raise BackupError(
                 f"the store {store.name} has no run, so there is nothing to back up. Name the store"
                 " that you mean with --store, or its settings with --config",
@@ -152,7 +152,7 @@ def restore_backup(
 
 def _write_table(connection: Connection, table: Table, *, archive: zipfile.ZipFile) -> TableBackup:
     schema = pa.schema(
-        [pa.field(column.name, _arrow_type(column)) for column in table.columns],
+        [pa.field(column.name, arrow_type(column)) for column in table.columns],
     )
     num_rows = 0
     with archive.open(_member(table.name), "w", force_zip64=True) as stream:
@@ -228,7 +228,7 @@ def _insert(connection: Connection, table: str, batch: Any) -> None:
 
 def _check_is_empty(store: Store) -> None:
     with store.read() as connection:
-        if connection.execute(select(RunTable.id).limit(1)).first() is None:
+        if connection.execute(select(RunTable.c.id).limit(1)).first() is None:
             return
     raise BackupError(
         f"the store {store.name} has runs, which a backup would replace. Name another store with"
@@ -322,12 +322,6 @@ def _member(table: str) -> str:
 
 def _is_json(column: Column[Any]) -> bool:
     return isinstance(column.type, JSON)
-
-
-def _arrow_type(column: Column[Any]) -> pa.DataType:
-    if _is_json(column):
-        return pa.string()
-    return ARROW_TYPES[type(column.type)]
 
 
 class _Hashed:

@@ -27,8 +27,8 @@ WINDOW_ROWS: Final = 122_880
 MERGED: Final = 4
 # Windows of two million rows are not merged further: sorting them blocks the store for seconds.
 LARGEST_LEVEL: Final = 2
-_NAME: Final = MeasurementTable.__tablename__
-_MEASURED_AT: Final = MeasurementTable.run_started_at
+_NAME: Final = MeasurementTable.name
+_MEASURED_AT: Final = MeasurementTable.c.run_started_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +50,8 @@ def compact_measurements(store: Store, *, window_rows: int = WINDOW_ROWS) -> int
     """
     num_windows = 0
     while window := _next_window(store, window_rows):
-        with store.write() as session:
-            _arrange(session.connection(), window)
+        with store.write() as connection:
+            _arrange(connection, window)
         num_windows += 1
     return num_windows
 
@@ -63,9 +63,9 @@ def _next_window(store: Store, window_rows: int) -> _Window | None:
             return None
         known = read_rows(
             connection,
-            select(ArrangedTable.until, ArrangedTable.level)
-            .where(ArrangedTable.name == _NAME)
-            .order_by(ArrangedTable.until),
+            select(ArrangedTable.c.until, ArrangedTable.c.level)
+            .where(ArrangedTable.c.name == _NAME)
+            .order_by(ArrangedTable.c.until),
         )
         start = known[-1].until if known else None
         nights = select(_MEASURED_AT.label("at"), func.count().label("num")).group_by(_MEASURED_AT)
@@ -131,12 +131,12 @@ def _arrange(connection: Connection, window: _Window) -> None:
 
 def _remember(connection: Connection, window: _Window) -> None:
     """Replace the windows that `window` was merged from."""
-    is_inside = (ArrangedTable.name == _NAME) & (ArrangedTable.until < window.end)
+    is_inside = (ArrangedTable.c.name == _NAME) & (ArrangedTable.c.until < window.end)
     if window.start is not None:
-        is_inside &= ArrangedTable.until > window.start
+        is_inside &= ArrangedTable.c.until > window.start
     connection.execute(delete(ArrangedTable).where(is_inside))
-    is_last = (ArrangedTable.name == _NAME) & (ArrangedTable.until == window.end)
-    if connection.execute(select(ArrangedTable.level).where(is_last)).first() is None:
+    is_last = (ArrangedTable.c.name == _NAME) & (ArrangedTable.c.until == window.end)
+    if connection.execute(select(ArrangedTable.c.level).where(is_last)).first() is None:
         values = {"name": _NAME, "until": window.end, "level": window.level}
         connection.execute(insert(ArrangedTable).values(**values))
     else:

@@ -7,15 +7,14 @@ rows by hand, or another program wrote to the store.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import ColumnElement, Table, and_, delete, exists, func, select
 
 from compile_hud.db.maintenance.retention import newest_nights
-from compile_hud.db.rows.columns import batches
+from compile_hud.db.rows.batches import batches
 from compile_hud.db.schema.tables import (
     AlertTable,
-    Base,
     CaseResultTable,
     CaseTable,
     EventTable,
@@ -36,8 +35,8 @@ from compile_hud.db.store import Store
 
 # The details are large: the store extracts a single text.
 _TRACES: Final = select(
-    CaseResultTable.id,
-    CaseResultTable.details["profile"]["trace"].as_string().label("trace"),
+    CaseResultTable.c.id,
+    CaseResultTable.c.details["profile"]["trace"].as_string().label("trace"),
 )
 
 
@@ -54,23 +53,19 @@ class Orphans:
 class _Rule:
     """Rows of `table` are orphans unless there is a row that meets `condition`."""
 
-    table: type[Base]
+    table: Table
     condition: ColumnElement[bool]
     text: str
-
-    @property
-    def target(self) -> Table:
-        return Base.metadata.tables[self.table.__tablename__]
 
     @property
     def is_orphan(self) -> ColumnElement[bool]:
         return ~exists().where(self.condition)
 
 
-def _of_result(table: Any, what: str) -> _Rule:
+def _of_result(table: Table, what: str) -> _Rule:
     return _Rule(
         table=table,
-        condition=CaseResultTable.id == table.result_id,
+        condition=CaseResultTable.c.id == table.c.result_id,
         text=f"{what} of results that are not there",
     )
 
@@ -79,12 +74,12 @@ def _of_result(table: Any, what: str) -> _Rule:
 _RULES: Final = (
     _Rule(
         table=CaseResultTable,
-        condition=RunTable.id == CaseResultTable.run_id,
+        condition=RunTable.c.id == CaseResultTable.c.run_id,
         text="results of runs that are not there",
     ),
     _Rule(
         table=CaseResultTable,
-        condition=CaseTable.key == CaseResultTable.case_key,
+        condition=CaseTable.c.key == CaseResultTable.c.case_key,
         text="results of cases that nothing describes",
     ),
     _of_result(MeasurementTable, "measurements"),
@@ -96,40 +91,40 @@ _RULES: Final = (
     _Rule(
         table=LatestMeasurementTable,
         condition=and_(
-            LatestResultTable.machine == LatestMeasurementTable.machine,
-            LatestResultTable.toolchain == LatestMeasurementTable.toolchain,
-            LatestResultTable.case_key == LatestMeasurementTable.case_key,
+            LatestResultTable.c.machine == LatestMeasurementTable.c.machine,
+            LatestResultTable.c.toolchain == LatestMeasurementTable.c.toolchain,
+            LatestResultTable.c.case_key == LatestMeasurementTable.c.case_key,
         ),
         text="newest measurements of results that are not there",
     ),
     _Rule(
         table=PlanTable,
-        condition=RunTable.plan_hash == PlanTable.hash,
+        condition=RunTable.c.plan_hash == PlanTable.c.hash,
         text="plans that no run has",
     ),
     _Rule(
         table=SeriesTable,
-        condition=MeasurementTable.series_key == SeriesTable.key,
+        condition=MeasurementTable.c.series_key == SeriesTable.c.key,
         text="summaries of series without a point",
     ),
     _Rule(
         table=KernelSourceTable,
-        condition=KernelTable.source_hash == KernelSourceTable.hash,
+        condition=KernelTable.c.source_hash == KernelSourceTable.c.hash,
         text="generated code that no kernel has",
     ),
     _Rule(
         table=KernelOriginsTable,
-        condition=KernelTable.origins_hash == KernelOriginsTable.hash,
+        condition=KernelTable.c.origins_hash == KernelOriginsTable.c.hash,
         text="origins that no kernel has",
     ),
     _Rule(
         table=JudgedTable,
-        condition=CaseResultTable.case_key == JudgedTable.case_key,
+        condition=CaseResultTable.c.case_key == JudgedTable.c.case_key,
         text="judgements of cases without a result",
     ),
     _Rule(
         table=EventTable,
-        condition=AlertTable.event_id == EventTable.id,
+        condition=AlertTable.c.event_id == EventTable.c.id,
         text="events without an alert",
     ),
 )
@@ -140,9 +135,9 @@ def find_orphans(store: Store) -> tuple[Orphans, ...]:
     with store.read() as connection:
         orphans = (
             Orphans(
-                table=rule.target.name,
+                table=rule.table.name,
                 num_rows=connection.execute(
-                    select(func.count()).select_from(rule.target).where(rule.is_orphan)
+                    select(func.count()).select_from(rule.table).where(rule.is_orphan)
                 ).scalar_one(),
                 text=rule.text,
             )
@@ -158,7 +153,7 @@ def find_named_traces(store: Store, *, num_nights: int) -> frozenset[str]:
         return frozenset(
             row.id
             for some in batches(run_ids)
-            for row in connection.execute(_TRACES.where(CaseResultTable.run_id.in_(some)))
+            for row in connection.execute(_TRACES.where(CaseResultTable.c.run_id.in_(some)))
             if row.trace
         )
 
@@ -167,14 +162,13 @@ def remove_orphans(store: Store) -> int:
     """Remove all orphans, and those that the removal creates, in one transaction; return their
     number.
     """
-    with store.write() as session:
-        connection = session.connection()
+    with store.write() as connection:
         return sum(
             len(
                 connection.execute(
-                    delete(rule.target)
+                    delete(rule.table)
                     .where(rule.is_orphan)
-                    .returning(next(iter(rule.target.columns)))
+                    .returning(next(iter(rule.table.columns)))
                 ).all()
             )
             for rule in _RULES

@@ -9,7 +9,7 @@ from sqlalchemy import Select, delete, func, select
 from sqlalchemy.engine import Connection
 
 from compile_hud.db.records.triage import ONGOING
-from compile_hud.db.rows.columns import batches
+from compile_hud.db.rows.batches import batches
 from compile_hud.db.rows.mapping import utc
 from compile_hud.db.schema.tables import (
     AlertTable,
@@ -23,11 +23,11 @@ from compile_hud.db.store import Store
 
 # The transaction of so many runs, a few thousand rows each, is over in a second.
 _RUNS_AT_A_TIME: Final = 100
-_RUNS: Final = select(RunTable.id, RunTable.started_at)
+_RUNS: Final = select(RunTable.c.id, RunTable.c.started_at)
 _COUNTS: Final = (
-    select(CaseResultTable.run_id, func.count().label("num_samples"))
-    .join(SampleTable, SampleTable.result_id == CaseResultTable.id)
-    .group_by(CaseResultTable.run_id)
+    select(CaseResultTable.c.run_id, func.count().label("num_samples"))
+    .join(SampleTable, SampleTable.c.result_id == CaseResultTable.c.id)
+    .group_by(CaseResultTable.c.run_id)
 )
 
 
@@ -55,7 +55,7 @@ def find_old_samples(store: Store, *, num_nights: int) -> OldSamples:
         counts = {
             row.run_id: row.num_samples
             for some in batches(run_ids)
-            for row in connection.execute(_COUNTS.where(CaseResultTable.run_id.in_(some)))
+            for row in connection.execute(_COUNTS.where(CaseResultTable.c.run_id.in_(some)))
         }
     return OldSamples(num_samples=sum(counts.values()), run_ids=tuple(sorted(counts)))
 
@@ -73,18 +73,18 @@ def remove_samples(store: Store, old: OldSamples) -> None:
     """
     for start in range(0, len(old.run_ids), _RUNS_AT_A_TIME):
         some = old.run_ids[start : start + _RUNS_AT_A_TIME]
-        results = select(CaseResultTable.id).where(CaseResultTable.run_id.in_(some))
-        with store.write() as session:
-            session.execute(delete(SampleTable).where(SampleTable.result_id.in_(results)))
+        results = select(CaseResultTable.c.id).where(CaseResultTable.c.run_id.in_(some))
+        with store.write() as connection:
+            connection.execute(delete(SampleTable).where(SampleTable.c.result_id.in_(results)))
 
 
 def _protected_runs(connection: Connection) -> set[str]:
-    ongoing = AlertTable.state.in_(ONGOING)
+    ongoing = AlertTable.c.state.in_(ONGOING)
     queries: tuple[Select[Any], ...] = (
-        select(AlertTable.first_bad_run_id).where(ongoing),
-        select(AlertTable.last_good_run_id).where(ongoing),
-        select(SeriesSettingsTable.baseline_run_id),
-        select(SeriesTable.last_run_id).distinct(),
+        select(AlertTable.c.first_bad_run_id).where(ongoing),
+        select(AlertTable.c.last_good_run_id).where(ongoing),
+        select(SeriesSettingsTable.c.baseline_run_id),
+        select(SeriesTable.c.last_run_id).distinct(),
     )
     return {
         str(run_id) for one in queries for run_id in connection.execute(one).scalars() if run_id

@@ -23,21 +23,21 @@ def load_alerts_with_events(
     with store.read() as connection:
         if states is None:
             return read_alerts(connection)
-        has_state = AlertTable.state.in_([str(state) for state in states])
-        events = select(AlertTable.event_id).where(has_state, AlertTable.event_id.is_not(None))
-        return read_alerts(connection, or_(has_state, AlertTable.event_id.in_(events)))
+        has_state = AlertTable.c.state.in_([str(state) for state in states])
+        events = select(AlertTable.c.event_id).where(has_state, AlertTable.c.event_id.is_not(None))
+        return read_alerts(connection, or_(has_state, AlertTable.c.event_id.in_(events)))
 
 
 def load_alerts_with_ids(store: Store, ids: Collection[str]) -> tuple[Alert, ...]:
     """Return the alerts with these ids, the last seen first."""
     with store.read() as connection:
-        return read_alerts(connection, AlertTable.id.in_(ids))
+        return read_alerts(connection, AlertTable.c.id.in_(ids))
 
 
 def load_alerts_of_event(store: Store, event_id: str) -> tuple[Alert, ...]:
     """Return the alerts of one event, the last seen first."""
     with store.read() as connection:
-        return read_alerts(connection, AlertTable.event_id == event_id)
+        return read_alerts(connection, AlertTable.c.event_id == event_id)
 
 
 def load_alerts_of_case(
@@ -47,36 +47,36 @@ def load_alerts_of_case(
     with store.read() as connection:
         return read_alerts(
             connection,
-            AlertTable.case_key == case_key,
-            AlertTable.machine == machine,
-            AlertTable.toolchain == toolchain,
+            AlertTable.c.case_key == case_key,
+            AlertTable.c.machine == machine,
+            AlertTable.c.toolchain == toolchain,
         )
 
 
 def load_alerts_since(store: Store, run_id: str) -> tuple[Alert, ...]:
     """Return the alerts whose first bad run is `run_id`, the last seen first."""
     with store.read() as connection:
-        return read_alerts(connection, AlertTable.first_bad_run_id == run_id)
+        return read_alerts(connection, AlertTable.c.first_bad_run_id == run_id)
 
 
 def load_changes_of(store: Store, alert_ids: Collection[str]) -> tuple[AlertChange, ...]:
     """Return the changes of these alerts, oldest first."""
     with store.read() as connection:
-        return read_changes(connection, AlertChangeTable.alert_id.in_(alert_ids))
+        return read_changes(connection, AlertChangeTable.c.alert_id.in_(alert_ids))
 
 
 def newest_change_number(store: Store) -> int:
     """Return the number of the newest change of any alert or settings, 0 without one."""
     with store.read() as connection:
-        return connection.execute(select(func.max(AlertChangeTable.number))).scalar() or 0
+        return connection.execute(select(func.max(AlertChangeTable.c.number))).scalar() or 0
 
 
 def load_ids_changed_after(store: Store, number: int, *, alert_ids: Collection[str]) -> set[str]:
     """Return those of `alert_ids` whose state changed after the change `number`."""
-    query = select(AlertChangeTable.alert_id).where(
-        AlertChangeTable.number > number,
-        AlertChangeTable.alert_id.in_(alert_ids),
-        AlertChangeTable.field == str(ChangedField.STATE),
+    query = select(AlertChangeTable.c.alert_id).where(
+        AlertChangeTable.c.number > number,
+        AlertChangeTable.c.alert_id.in_(alert_ids),
+        AlertChangeTable.c.field == str(ChangedField.STATE),
     )
     with store.read() as connection:
         return set(connection.execute(query).scalars())
@@ -85,7 +85,7 @@ def load_ids_changed_after(store: Store, number: int, *, alert_ids: Collection[s
 def has_alerts(store: Store) -> bool:
     """Return whether the store has any alert."""
     with store.read() as connection:
-        return connection.execute(select(AlertTable.id).limit(1)).first() is not None
+        return connection.execute(select(AlertTable.c.id).limit(1)).first() is not None
 
 
 def load_alerts(store: Store, *, states: Sequence[AlertState] | None = None) -> tuple[Alert, ...]:
@@ -93,7 +93,7 @@ def load_alerts(store: Store, *, states: Sequence[AlertState] | None = None) -> 
     with store.read() as connection:
         if states is None:
             return read_alerts(connection)
-        return read_alerts(connection, AlertTable.state.in_([str(state) for state in states]))
+        return read_alerts(connection, AlertTable.c.state.in_([str(state) for state in states]))
 
 
 def load_alert(store: Store, alert_id: str) -> Alert:
@@ -107,7 +107,7 @@ def load_alert(store: Store, alert_id: str) -> Alert:
 
 def load_changes(store: Store, *, alert_id: str | None = None) -> tuple[AlertChange, ...]:
     """Return the changes of one alert (default: of all, and of settings), oldest first."""
-    of_alert = [] if alert_id is None else [AlertChangeTable.alert_id == alert_id]
+    of_alert = [] if alert_id is None else [AlertChangeTable.c.alert_id == alert_id]
     with store.read() as connection:
         return read_changes(connection, *of_alert)
 

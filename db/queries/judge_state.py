@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import delete, func, insert, select
-from sqlalchemy.orm import Session
+from sqlalchemy.engine import Connection
 
 from compile_hud.db.records.alerts import Event, EventKind
 from compile_hud.db.records.results import REFERENCE_FAMILY
@@ -24,9 +24,9 @@ class JudgeState:
 
 def load_events(store: Store, *, ids: Collection[str] | None = None) -> dict[str, Event]:
     """Return the events by id; with `ids` only those."""
-    query = select(EventTable.__table__)
+    query = select(EventTable)
     if ids is not None:
-        query = query.where(EventTable.id.in_(ids))
+        query = query.where(EventTable.c.id.in_(ids))
     with store.read() as connection:
         return {
             row.id: Event(id=row.id, kind=EventKind(row.kind), title=row.title, size=row.size)
@@ -39,7 +39,7 @@ def load_judge_states(store: Store) -> dict[str, JudgeState]:
     with store.read() as connection:
         return {
             row.case_key: JudgeState(stamp=row.stamp, claims=row.claims)
-            for row in connection.execute(select(JudgedTable.__table__))
+            for row in connection.execute(select(JudgedTable))
         }
 
 
@@ -49,22 +49,22 @@ def load_case_stamps(store: Store) -> dict[str, str]:
     The reference cases of its runs are evidence for its causes, so their results change it too.
     """
     references = (
-        select(CaseResultTable.run_id, func.count().label("num"))
-        .join(CaseTable, CaseTable.key == CaseResultTable.case_key)
-        .where(CaseTable.family == REFERENCE_FAMILY)
-        .group_by(CaseResultTable.run_id)
+        select(CaseResultTable.c.run_id, func.count().label("num"))
+        .join(CaseTable, CaseTable.c.key == CaseResultTable.c.case_key)
+        .where(CaseTable.c.family == REFERENCE_FAMILY)
+        .group_by(CaseResultTable.c.run_id)
         .subquery()
     )
     stamps = (
         select(
-            CaseResultTable.case_key,
+            CaseResultTable.c.case_key,
             func.count().label("num"),
-            func.min(CaseResultTable.finished_at).label("first"),
-            func.max(CaseResultTable.finished_at).label("last"),
+            func.min(CaseResultTable.c.finished_at).label("first"),
+            func.max(CaseResultTable.c.finished_at).label("last"),
             func.sum(func.coalesce(references.c.num, 0)).label("num_references"),
         )
-        .outerjoin(references, references.c.run_id == CaseResultTable.run_id)
-        .group_by(CaseResultTable.case_key)
+        .outerjoin(references, references.c.run_id == CaseResultTable.c.run_id)
+        .group_by(CaseResultTable.c.case_key)
     )
     with store.read() as connection:
         return {
@@ -93,21 +93,21 @@ def save_judge_states(
     gone, over = before.keys() - judged.keys(), known.keys() - by_id.keys()
     if not (changed or moved or gone or over):
         return
-    with store.write() as session:
-        _replace_judged(session, changed, gone=gone)
+    with store.write() as connection:
+        _replace_judged(connection, changed, gone=gone)
         replaced = {*over, *(event.id for event in moved)}
-        session.execute(delete(EventTable).where(EventTable.id.in_(replaced)))
+        connection.execute(delete(EventTable).where(EventTable.c.id.in_(replaced)))
         if moved:
-            session.execute(insert(EventTable), [event.to_json() for event in moved])
+            connection.execute(insert(EventTable), [event.to_json() for event in moved])
 
 
 def _replace_judged(
-    session: Session, changed: Mapping[str, JudgeState], *, gone: Collection[str]
+    connection: Connection, changed: Mapping[str, JudgeState], *, gone: Collection[str]
 ) -> None:
-    session.execute(delete(JudgedTable).where(JudgedTable.case_key.in_([*changed, *gone])))
+    connection.execute(delete(JudgedTable).where(JudgedTable.c.case_key.in_([*changed, *gone])))
     if changed:
         rows = [
             {"case_key": key, "stamp": item.stamp, "claims": item.claims}
             for key, item in changed.items()
         ]
-        session.execute(insert(JudgedTable), rows)
+        connection.execute(insert(JudgedTable), rows)

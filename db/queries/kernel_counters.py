@@ -20,20 +20,20 @@ def keep_counters(
 
     A stored counter gets its new value; the others stay.
     """
-    columns = (KernelTable.position, KernelTable.name, KernelTable.launch)
-    query = select(*columns).where(KernelTable.result_id == result_id)
-    with store.write() as session:
+    columns = (KernelTable.c.position, KernelTable.c.name, KernelTable.c.launch)
+    query = select(*columns).where(KernelTable.c.result_id == result_id)
+    with store.write() as connection:
         changed = [
             {
                 "result_id": result_id,
                 "position": row.position,
                 "launch": _with_counters(row.launch, counters[row.name]),
             }
-            for row in session.execute(query)
+            for row in connection.execute(query)
             if row.name in counters
         ]
         if changed:
-            session.execute(update(KernelTable), changed)
+            connection.execute(update(KernelTable), changed)
     return len(changed)
 
 

@@ -26,7 +26,8 @@ from compile_hud.db.records.kernels import (
     ProfiledResult,
 )
 from compile_hud.db.records.triage import ONGOING
-from compile_hud.db.rows.columns import batches, read_rows, read_rows_of_each
+from compile_hud.db.rows.batches import batches
+from compile_hud.db.rows.columns import read_rows, read_rows_of_each
 from compile_hud.db.rows.kernels import read_kernels, read_sources, read_with_sources
 from compile_hud.db.rows.mapping import series_hash, utc, warnings_of
 from compile_hud.db.rows.sql_expressions import (
@@ -52,17 +53,17 @@ from compile_hud.db.store import Store
 ResultName = tuple[str, str]
 _METRIC: Final = "latency_s"
 _COLUMNS: Final[tuple[Any, ...]] = (
-    CaseResultTable.id,
-    CaseResultTable.run_id,
-    CaseResultTable.case_key,
-    CaseResultTable.details,
-    CaseResultTable.warnings,
+    CaseResultTable.c.id,
+    CaseResultTable.c.run_id,
+    CaseResultTable.c.case_key,
+    CaseResultTable.c.details,
+    CaseResultTable.c.warnings,
 )
-_LATENCY_COLUMNS: Final[tuple[Any, ...]] = (MeasurementTable.result_id, MeasurementTable.median)
+_LATENCY_COLUMNS: Final[tuple[Any, ...]] = (MeasurementTable.c.result_id, MeasurementTable.c.median)
 _SAMPLE_COLUMNS: Final[tuple[Any, ...]] = (
-    SampleTable.result_id,
-    SampleTable.position,
-    SampleTable.value,
+    SampleTable.c.result_id,
+    SampleTable.c.position,
+    SampleTable.c.value,
 )
 
 
@@ -77,7 +78,7 @@ class ResultLocation:
 def load_kernels(store: Store, result_id: str) -> tuple[Kernel, ...]:
     """Return the kernels of one result, the longest first; empty without any."""
     with store.read() as connection:
-        kernels_by_result = read_kernels(connection, [KernelTable.result_id == result_id])
+        kernels_by_result = read_kernels(connection, [KernelTable.c.result_id == result_id])
     kernels = kernels_by_result.get(result_id, ())
     return tuple(sorted(kernels, key=lambda kernel: kernel.total_s, reverse=True))
 
@@ -90,19 +91,19 @@ def load_sources(store: Store, hashes: Collection[str]) -> Mapping[str, KernelSo
 
 def load_results_with_kernels(store: Store, run_id: str) -> frozenset[str]:
     """Return the ids of the results of a run that have kernels; `run_id` is a whole id."""
-    last = last_results(CaseResultTable.run_id == run_id)
-    query = select(KernelTable.result_id).where(KernelTable.result_id.in_(select(last.c.id)))
+    last = last_results(CaseResultTable.c.run_id == run_id)
+    query = select(KernelTable.c.result_id).where(KernelTable.c.result_id.in_(select(last.c.id)))
     with store.read() as connection:
         return frozenset(connection.execute(query.distinct()).scalars())
 
 
 def load_kernel_runs(store: Store, case_key: str) -> tuple[KernelRun, ...]:
     """Return the runs that have kernels of a case, the oldest first."""
-    last = last_results(CaseResultTable.case_key == case_key)
+    last = last_results(CaseResultTable.c.case_key == case_key)
     query = (
         select(last.c.run_id, *RUN_COLUMNS)
-        .join(RunTable, RunTable.id == last.c.run_id)
-        .where(last.c.id.in_(select(KernelTable.result_id)))
+        .join(RunTable, RunTable.c.id == last.c.run_id)
+        .where(last.c.id.in_(select(KernelTable.c.result_id)))
         .order_by(*OLDEST_RUN)
     )
     with store.read() as connection:
@@ -122,30 +123,30 @@ def load_kernel_points(
     store: Store, case_key: str, *, label: str, library: str, shapes: str
 ) -> tuple[KernelPoint, ...]:
     """Return one kernel in each run of a case that has it, the oldest run first."""
-    last = last_results(CaseResultTable.case_key == case_key)
-    named = func.nullif(KernelTable.source_hash, "")
+    last = last_results(CaseResultTable.c.case_key == case_key)
+    named = func.nullif(KernelTable.c.source_hash, "")
     per_result = (
         select(
-            KernelTable.result_id,
-            func.sum(KernelTable.count).label("num_calls"),
-            func.sum(KernelTable.total_s).label("total_s"),
-            func.min(KernelTable.min_s).label("min_s"),
-            func.sum(KernelTable.share).label("share"),
+            KernelTable.c.result_id,
+            func.sum(KernelTable.c.count).label("num_calls"),
+            func.sum(KernelTable.c.total_s).label("total_s"),
+            func.min(KernelTable.c.min_s).label("min_s"),
+            func.sum(KernelTable.c.share).label("share"),
             func.count(named.distinct()).label("num_sources"),
         )
         .where(
-            KernelTable.result_id.in_(select(last.c.id)),
-            KernelTable.label == label,
-            KernelTable.library == library,
-            KernelTable.shapes == shapes,
+            KernelTable.c.result_id.in_(select(last.c.id)),
+            KernelTable.c.label == label,
+            KernelTable.c.library == library,
+            KernelTable.c.shapes == shapes,
         )
-        .group_by(KernelTable.result_id)
+        .group_by(KernelTable.c.result_id)
         .subquery()
     )
     query = (
         select(per_result, last.c.run_id, *RUN_COLUMNS)
         .join(last, last.c.id == per_result.c.result_id)
-        .join(RunTable, RunTable.id == last.c.run_id)
+        .join(RunTable, RunTable.c.id == last.c.run_id)
         .order_by(*OLDEST_RUN)
     )
     with store.read() as connection:
@@ -171,22 +172,22 @@ def load_kernel_points(
 
 def load_locations(store: Store, result_ids: Collection[str]) -> Mapping[str, ResultLocation]:
     """Return the runs of these results, by result, without unknown ones."""
-    query = select(CaseResultTable.id, RunTable.id.label("run_id"), RunTable.started_at).join(
-        RunTable, RunTable.id == CaseResultTable.run_id
+    query = select(CaseResultTable.c.id, RunTable.c.id.label("run_id"), RunTable.c.started_at).join(
+        RunTable, RunTable.c.id == CaseResultTable.c.run_id
     )
     with store.read() as connection:
         return {
             row.id: ResultLocation(run_id=row.run_id, run_started_at=utc(row.started_at))
             for some in batches(result_ids)
-            for row in connection.execute(query.where(CaseResultTable.id.in_(some)))
+            for row in connection.execute(query.where(CaseResultTable.c.id.in_(some)))
         }
 
 
 def load_watched_runs(store: Store) -> frozenset[str]:
     """Return the first bad and the last good run of each open or acknowledged alert."""
-    ends = select(AlertTable.first_bad_run_id, AlertTable.last_good_run_id)
+    ends = select(AlertTable.c.first_bad_run_id, AlertTable.c.last_good_run_id)
     with store.read() as connection:
-        rows = connection.execute(ends.where(AlertTable.state.in_(ONGOING))).all()
+        rows = connection.execute(ends.where(AlertTable.c.state.in_(ONGOING))).all()
     return frozenset(run_id for row in rows for run_id in row if run_id is not None)
 
 
@@ -198,15 +199,15 @@ def load_profiled(store: Store, names: Collection[ResultName]) -> dict[ResultNam
     if not names:
         return {}
     with store.read() as connection:
-        run_query = select(RunTable.id, RunTable.started_at, RunTable.fingerprint).where(
-            RunTable.id.in_([run_id for run_id, _ in names])
+        run_query = select(RunTable.c.id, RunTable.c.started_at, RunTable.c.fingerprint).where(
+            RunTable.c.id.in_([run_id for run_id, _ in names])
         )
         runs = {row.id: row for row in read_rows(connection, run_query)}
         if not runs:
             return {}
         rows = _results(connection, names, since=min(run.started_at for run in runs.values()))
         ids = [row.id for row in rows]
-        kernels_by_result = read_with_sources(connection, each_of(KernelTable.result_id, ids))
+        kernels_by_result = read_with_sources(connection, each_of(KernelTable.c.result_id, ids))
         latencies = _latencies(connection, rows, runs=runs)
         samples = _samples(connection, ids)
     return {
@@ -229,13 +230,13 @@ def _results(
     each = sorted(set(names))
     if len(each) <= FEW:
         conditions = [
-            and_(CaseResultTable.run_id == run_id, CaseResultTable.case_key == case_key)
+            and_(CaseResultTable.c.run_id == run_id, CaseResultTable.c.case_key == case_key)
             for run_id, case_key in each
         ]
     else:
-        is_one = tuple_(CaseResultTable.run_id, CaseResultTable.case_key).in_(each)
-        conditions = [and_(is_one, CaseResultTable.finished_at >= since)]
-    counts = does_count(CaseResultTable.id)
+        is_one = tuple_(CaseResultTable.c.run_id, CaseResultTable.c.case_key).in_(each)
+        conditions = [and_(is_one, CaseResultTable.c.finished_at >= since)]
+    counts = does_count(CaseResultTable.c.id)
     return read_rows_of_each(connection, select(*_COLUMNS).where(counts), conditions)
 
 
@@ -246,9 +247,9 @@ def _latencies(
         hashes = _hashes(connection, {row.case_key for row in rows})
         conditions = [
             and_(
-                MeasurementTable.series_hash == hashes[series],
-                MeasurementTable.run_started_at == runs[row.run_id].started_at,
-                MeasurementTable.result_id == row.id,
+                MeasurementTable.c.series_hash == hashes[series],
+                MeasurementTable.c.run_started_at == runs[row.run_id].started_at,
+                MeasurementTable.c.result_id == row.id,
             )
             for row in rows
             if (series := (row.case_key, runs[row.run_id].fingerprint)) in hashes
@@ -256,19 +257,19 @@ def _latencies(
     else:
         conditions = [
             and_(
-                MeasurementTable.run_started_at.in_({run.started_at for run in runs.values()}),
-                MeasurementTable.result_id.in_([row.id for row in rows]),
+                MeasurementTable.c.run_started_at.in_({run.started_at for run in runs.values()}),
+                MeasurementTable.c.result_id.in_([row.id for row in rows]),
             )
         ]
-    query = select(*_LATENCY_COLUMNS).where(MeasurementTable.metric == _METRIC)
+    query = select(*_LATENCY_COLUMNS).where(MeasurementTable.c.metric == _METRIC)
     latency_rows = read_rows_of_each(connection, query, conditions)
     return {row.result_id: row.median for row in latency_rows}
 
 
 def _hashes(connection: Connection, case_keys: Collection[str]) -> dict[tuple[str, str], int]:
     """Return the number of each series of latencies by its case and fingerprint."""
-    query = select(SeriesTable.case_key, SeriesTable.fingerprint, SeriesTable.key).where(
-        SeriesTable.metric == _METRIC, SeriesTable.case_key.in_(case_keys)
+    query = select(SeriesTable.c.case_key, SeriesTable.c.fingerprint, SeriesTable.c.key).where(
+        SeriesTable.c.metric == _METRIC, SeriesTable.c.case_key.in_(case_keys)
     )
     return {
         (row.case_key, row.fingerprint): series_hash(row.key) for row in connection.execute(query)
@@ -277,9 +278,9 @@ def _hashes(connection: Connection, case_keys: Collection[str]) -> dict[tuple[st
 
 def _samples(connection: Connection, ids: Sequence[str]) -> dict[str, list[float]]:
     query = select(*_SAMPLE_COLUMNS).where(
-        SampleTable.metric == _METRIC, SampleTable.is_warmup.is_(False)
+        SampleTable.c.metric == _METRIC, SampleTable.c.is_warmup.is_(False)
     )
-    rows = read_rows_of_each(connection, query, each_of(SampleTable.result_id, ids))
+    rows = read_rows_of_each(connection, query, each_of(SampleTable.c.result_id, ids))
     samples: dict[str, list[float]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row.position):
         samples[row.result_id].append(row.value)

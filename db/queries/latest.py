@@ -12,7 +12,8 @@ from sqlalchemy.engine import Connection
 
 from compile_hud.db.records.results import REFERENCE_FAMILY, Outcome
 from compile_hud.db.records.summaries import LatestCell, MeasurementSummary, Outline, Scope
-from compile_hud.db.rows.columns import batches, read_rows
+from compile_hud.db.rows.batches import batches
+from compile_hud.db.rows.columns import read_rows
 from compile_hud.db.rows.mapping import utc
 from compile_hud.db.rows.sql_expressions import CASE_COLUMNS, NEWEST_RUN
 from compile_hud.db.rows.summaries import measurement_summary, outline_fields
@@ -39,8 +40,8 @@ def load_recent(
     than once in a run has one of its medians.
     """
     newest = (
-        select(RunTable.id, RunTable.started_at)
-        .where(RunTable.machine == machine, RunTable.toolchain == toolchain)
+        select(RunTable.c.id, RunTable.c.started_at)
+        .where(RunTable.c.machine == machine, RunTable.c.toolchain == toolchain)
         .order_by(*NEWEST_RUN)
         .limit(num_runs)
     )
@@ -51,15 +52,15 @@ def load_recent(
             return {}
         rows = connection.execute(
             select(
-                MeasurementTable.case_key,
-                MeasurementTable.metric,
-                MeasurementTable.run_id,
-                MeasurementTable.median,
+                MeasurementTable.c.case_key,
+                MeasurementTable.c.metric,
+                MeasurementTable.c.run_id,
+                MeasurementTable.c.median,
             ).where(
-                MeasurementTable.metric.in_(metrics),
+                MeasurementTable.c.metric.in_(metrics),
                 # Rows are sorted by time, so DuckDB skips nearly all of them for this condition.
-                MeasurementTable.run_started_at >= min(run.started_at for run in runs),
-                MeasurementTable.run_id.in_([run.id for run in runs]),
+                MeasurementTable.c.run_started_at >= min(run.started_at for run in runs),
+                MeasurementTable.c.run_id.in_([run.id for run in runs]),
             )
         )
         for row in rows:
@@ -73,18 +74,18 @@ def load_recent(
 
 def load_scopes(store: Store) -> tuple[Scope, ...]:
     """Return every machine and toolchain that has newest results, sorted by name."""
-    is_reference = (CaseTable.family == REFERENCE_FAMILY).label("is_reference")
+    is_reference = (CaseTable.c.family == REFERENCE_FAMILY).label("is_reference")
     query = (
         select(
-            LatestResultTable.machine,
-            LatestResultTable.toolchain,
-            LatestResultTable.run_started_at,
-            LatestResultTable.run_id,
+            LatestResultTable.c.machine,
+            LatestResultTable.c.toolchain,
+            LatestResultTable.c.run_started_at,
+            LatestResultTable.c.run_id,
             is_reference,
         )
-        .join(CaseTable, CaseTable.key == LatestResultTable.case_key)
+        .join(CaseTable, CaseTable.c.key == LatestResultTable.c.case_key)
         .distinct()
-        .order_by(LatestResultTable.run_started_at, LatestResultTable.run_id)
+        .order_by(LatestResultTable.c.run_started_at, LatestResultTable.c.run_id)
     )
     # The newest of each kind stays.
     runs: defaultdict[tuple[str, str], dict[bool, Any]] = defaultdict(dict)
@@ -106,14 +107,14 @@ def load_scopes(store: Store) -> tuple[Scope, ...]:
 def load_last_ok(store: Store, *, machine: str, toolchain: str) -> dict[str, datetime]:
     """Return the start of the newest run in which each case was ok, by case key."""
     query = (
-        select(CaseResultTable.case_key, func.max(RunTable.started_at).label("at"))
-        .join(RunTable, RunTable.id == CaseResultTable.run_id)
+        select(CaseResultTable.c.case_key, func.max(RunTable.c.started_at).label("at"))
+        .join(RunTable, RunTable.c.id == CaseResultTable.c.run_id)
         .where(
-            RunTable.machine == machine,
-            RunTable.toolchain == toolchain,
-            CaseResultTable.outcome == Outcome.OK,
+            RunTable.c.machine == machine,
+            RunTable.c.toolchain == toolchain,
+            CaseResultTable.c.outcome == Outcome.OK,
         )
-        .group_by(CaseResultTable.case_key)
+        .group_by(CaseResultTable.c.case_key)
     )
     with store.read() as connection:
         return {row.case_key: utc(row.at) for row in connection.execute(query)}
@@ -125,12 +126,12 @@ def load_model_summaries(store: Store, result_ids: Iterable[str]) -> dict[str, s
     Results without such a text are left out.
     """
     # The details have profiles as well: the store extracts a single text.
-    summary = CaseResultTable.details["workload"]["summary"].as_string()
+    summary = CaseResultTable.c.details["workload"]["summary"].as_string()
     summaries: dict[str, str] = {}
     with store.read() as connection:
         for ids in batches(result_ids):
-            query = select(CaseResultTable.id, summary.label("summary"))
-            rows = connection.execute(query.where(CaseResultTable.id.in_(ids)))
+            query = select(CaseResultTable.c.id, summary.label("summary"))
+            rows = connection.execute(query.where(CaseResultTable.c.id.in_(ids)))
             summaries |= {row.id: row.summary for row in rows if row.summary}
     return summaries
 
@@ -142,10 +143,10 @@ def read_latest(
 
     `filters` are values by column; `metrics` selects measurements.
     """
-    results, measured = LatestResultTable.__table__.c, LatestMeasurementTable.__table__.c
+    results, measured = LatestResultTable.c, LatestMeasurementTable.c
     cells = (
         select(*results, *CASE_COLUMNS)
-        .join(CaseTable, CaseTable.key == results.case_key)
+        .join(CaseTable, CaseTable.c.key == results.case_key)
         .where(*(results[name] == value for name, value in filters.items()))
         .order_by(*(results[name] for name in _SCOPE_ORDER))
     )

@@ -19,11 +19,11 @@ from sqlalchemy import (
     select,
     union_all,
 )
-from sqlalchemy.orm import InstrumentedAttribute
 
 from compile_hud.db.records.results import REFERENCE_FAMILY, Case, Outcome, Run
 from compile_hud.db.records.summaries import OkResults, OutcomeHistory, OutcomePoint, PlannedRun
-from compile_hud.db.rows.columns import batches, numpy_columns
+from compile_hud.db.rows.batches import batches
+from compile_hud.db.rows.columns import numpy_columns
 from compile_hud.db.rows.plans import read_runs
 from compile_hud.db.rows.sql_expressions import (
     NEWEST_RUN,
@@ -84,7 +84,7 @@ def load_ended(store: Store, case_keys: Collection[str]) -> dict[tuple[str, str]
     """Return the outcome of these cases in each run, by the ids of the runs and the cases' keys."""
     endings = {}
     for batch in batches(case_keys):
-        last = last_results(CaseResultTable.case_key.in_(batch))
+        last = last_results(CaseResultTable.c.case_key.in_(batch))
         query = select(
             last.c.id,
             last.c.run_id,
@@ -105,13 +105,13 @@ def _load_ok(store: Store, runs: Sequence[PlannedRun]) -> tuple[list[str], np.nd
     """Return the keys of all cases, and for each run (row) and case (column) whether it was ok."""
     index_of_run = {run.id: index for index, run in enumerate(runs)}
     with store.read() as connection:
-        ids = connection.execute(select(RunTable.id).order_by(*OLDEST_RUN)).scalars().all()
-        keys = list(connection.execute(select(CaseTable.key).order_by(CaseTable.key)).scalars())
+        ids = connection.execute(select(RunTable.c.id).order_by(*OLDEST_RUN)).scalars().all()
+        keys = list(connection.execute(select(CaseTable.c.key).order_by(CaseTable.c.key)).scalars())
         run = select(
-            RunTable.id, (func.row_number().over(order_by=OLDEST_RUN) - 1).label("number")
+            RunTable.c.id, (func.row_number().over(order_by=OLDEST_RUN) - 1).label("number")
         ).subquery()
         case = select(
-            CaseTable.key, (func.row_number().over(order_by=CaseTable.key) - 1).label("number")
+            CaseTable.c.key, (func.row_number().over(order_by=CaseTable.c.key) - 1).label("number")
         ).subquery()
         last = last_results()
         cells = (
@@ -189,10 +189,10 @@ def load_ok_results(
     counts. Reference cases are left out, and cases that never had any of the metrics.
     """
     index_of_run = {run.id: index for index, run in enumerate(runs)}
-    is_model = CaseTable.family != REFERENCE_FAMILY
+    is_model = CaseTable.c.family != REFERENCE_FAMILY
     with store.read() as connection:
-        ids = connection.execute(select(RunTable.id).order_by(*OLDEST_RUN)).scalars().all()
-        keys = select(CaseTable.key).where(is_model).order_by(CaseTable.key)
+        ids = connection.execute(select(RunTable.c.id).order_by(*OLDEST_RUN)).scalars().all()
+        keys = select(CaseTable.c.key).where(is_model).order_by(CaseTable.c.key)
         case_keys = connection.execute(keys).scalars().all()
         query = _cells(metrics, is_model=is_model, num_without=num_without)
         columns = [item.astype(np.int64) for item in numpy_columns(connection, query)]
@@ -226,27 +226,27 @@ def _cells(
     It reads results and measurements one after the other: a join by the ids of the results takes
     half as long again.
     """
-    run = select(RunTable.id, _number(OLDEST_RUN)).subquery()
-    every = select(CaseTable.key, _number((CaseTable.key,))).where(is_model).subquery()
+    run = select(RunTable.c.id, _number(OLDEST_RUN)).subquery()
+    every = select(CaseTable.c.key, _number((CaseTable.c.key,))).where(is_model).subquery()
     losing = _losing(metrics, num_without=num_without)
     known = select(every).where(every.c.key.in_(losing)).subquery()
     where = (run.c.number.label("run"), known.c.number.label("case"))
-    what = case(_numbers(metrics), value=MeasurementTable.metric)
+    what = case(_numbers(metrics), value=MeasurementTable.c.metric)
     return union_all(
         select(*where, literal(_IS_OK).label("metric"))
         .select_from(CaseResultTable)
-        .join(run, run.c.id == CaseResultTable.run_id)
-        .join(known, known.c.key == CaseResultTable.case_key)
-        .where(CaseResultTable.outcome == str(Outcome.OK), does_count(CaseResultTable.id)),
+        .join(run, run.c.id == CaseResultTable.c.run_id)
+        .join(known, known.c.key == CaseResultTable.c.case_key)
+        .where(CaseResultTable.c.outcome == str(Outcome.OK), does_count(CaseResultTable.c.id)),
         select(*where, what)
         .select_from(MeasurementTable)
-        .join(run, run.c.id == MeasurementTable.run_id)
-        .join(known, known.c.key == MeasurementTable.case_key)
-        .where(MeasurementTable.metric.in_(metrics), does_count(MeasurementTable.result_id)),
+        .join(run, run.c.id == MeasurementTable.c.run_id)
+        .join(known, known.c.key == MeasurementTable.c.case_key)
+        .where(MeasurementTable.c.metric.in_(metrics), does_count(MeasurementTable.c.result_id)),
     )
 
 
-def _number(order: Sequence[InstrumentedAttribute[Any]]) -> ColumnElement[int]:
+def _number(order: Sequence[ColumnElement[Any]]) -> ColumnElement[int]:
     return (func.row_number().over(order_by=order) - 1).label("number")
 
 
@@ -256,15 +256,15 @@ def _losing(metrics: Sequence[str], *, num_without: int) -> Select[tuple[str]]:
     Superseded results count with the metrics that they had; only ok results have any.
     """
     ok = (
-        select(CaseResultTable.case_key, func.count().label("num"))
-        .where(CaseResultTable.outcome == str(Outcome.OK))
-        .group_by(CaseResultTable.case_key)
+        select(CaseResultTable.c.case_key, func.count().label("num"))
+        .where(CaseResultTable.c.outcome == str(Outcome.OK))
+        .group_by(CaseResultTable.c.case_key)
         .subquery()
     )
     has = (
-        select(MeasurementTable.case_key, func.count().label("num"))
-        .where(MeasurementTable.metric.in_(metrics))
-        .group_by(MeasurementTable.case_key, MeasurementTable.metric)
+        select(MeasurementTable.c.case_key, func.count().label("num"))
+        .where(MeasurementTable.c.metric.in_(metrics))
+        .group_by(MeasurementTable.c.case_key, MeasurementTable.c.metric)
         .subquery()
     )
     return (
@@ -293,12 +293,12 @@ def load_outcomes(
 
     Histories are separate by machine, toolchain and case.
     """
-    newest = select(RunTable.__table__).order_by(*NEWEST_RUN).limit(limit_runs)
+    newest = select(RunTable).order_by(*NEWEST_RUN).limit(limit_runs)
     with store.read() as connection:
         runs = read_runs(connection, newest)
         conditions = [is_of_runs([(run.id, run.started_at) for run in runs])]
         if case_key is not None:
-            conditions.append(CaseResultTable.case_key == case_key)
+            conditions.append(CaseResultTable.c.case_key == case_key)
         last = last_results(*conditions)
         ended = {
             (row.run_id, row.case_key): (row.id, Outcome(row.outcome), row.is_deferred)

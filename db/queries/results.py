@@ -32,7 +32,7 @@ def load_document(store: Store, run_id: str, *, has_kernels: bool = False) -> Ru
     """
     with store.read() as connection:
         run = read_run(connection, run_id, store=store.name)
-        last = last_results(CaseResultTable.run_id == run.id)
+        last = last_results(CaseResultTable.c.run_id == run.id)
         results = read_results(connection, last)
         if has_kernels:
             results = with_kernels(connection, results, stored=last)
@@ -42,7 +42,7 @@ def load_document(store: Store, run_id: str, *, has_kernels: bool = False) -> Ru
 def load_result(store: Store, result_id: str) -> CaseResult:
     """Return one whole result; raise NotFoundError for an unknown id."""
     with store.read() as connection:
-        query = select(CaseResultTable.__table__).where(CaseResultTable.id == result_id).subquery()
+        query = select(CaseResultTable).where(CaseResultTable.c.id == result_id).subquery()
         results = read_results(connection, query)
         results = with_kernels(connection, results, stored=query)
     if not results:
@@ -56,7 +56,7 @@ def load_result_summaries(store: Store, run_id: str) -> tuple[ResultSummary, ...
     """Return the results of a run without samples, in plan order; `run_id` as in `load_run`."""
     with store.read() as connection:
         run = read_run(connection, run_id, store=store.name)
-        last = last_results(CaseResultTable.run_id == run.id)
+        last = last_results(CaseResultTable.c.run_id == run.id)
         rows = read_rows(connection, with_case(last))
         measurements = read_measurement_summaries(connection, last)
     summaries = [result_summary(row, measurements) for row in rows]
@@ -75,9 +75,9 @@ def load_samples_of(
     none.
     """
     query = (
-        select(SampleTable.__table__)
-        .where(SampleTable.result_id.in_(result_ids), SampleTable.metric == metric)
-        .order_by(SampleTable.is_warmup.desc(), SampleTable.position)
+        select(SampleTable)
+        .where(SampleTable.c.result_id.in_(result_ids), SampleTable.c.metric == metric)
+        .order_by(SampleTable.c.is_warmup.desc(), SampleTable.c.position)
     )
     samples_by_result: dict[str, list[Sample]] = defaultdict(list)
     with store.read() as connection:

@@ -16,7 +16,7 @@ from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.results import Outcome, Run, RunState
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.db.records.summaries import LastEnding, PlannedRun, RunSummary
-from compile_hud.db.rows import columns
+from compile_hud.db.rows.batches import batches
 from compile_hud.db.rows.mapping import run_record, utc, utc_or_none, warnings_of
 from compile_hud.db.rows.plans import read_plans, read_runs
 from compile_hud.db.rows.sql_expressions import (
@@ -34,21 +34,21 @@ _MAX_COMPARED = 1000
 _MIN_SIMILARITY = 0.75
 # Without the environment, which is large and no part of the plan.
 _COLUMNS = (
-    RunTable.id,
-    RunTable.started_at,
-    RunTable.revision,
-    RunTable.suite,
-    RunTable.state,
-    RunTable.machine,
-    RunTable.toolchain,
-    RunTable.fingerprint,
-    RunTable.plan_hash,
+    RunTable.c.id,
+    RunTable.c.started_at,
+    RunTable.c.revision,
+    RunTable.c.suite,
+    RunTable.c.state,
+    RunTable.c.machine,
+    RunTable.c.toolchain,
+    RunTable.c.fingerprint,
+    RunTable.c.plan_hash,
 )
 
 
 def load_triggered(store: Store, trigger: str) -> tuple[Run, ...]:
     """Return the runs with this trigger, newest first."""
-    return tuple(_runs(store, RunTable.trigger == trigger))
+    return tuple(_runs(store, RunTable.c.trigger == trigger))
 
 
 def load_runs_of_plan(store: Store, run: Run) -> tuple[Run, ...]:
@@ -57,32 +57,32 @@ def load_runs_of_plan(store: Store, run: Run) -> tuple[Run, ...]:
     Nodes of a cluster that share a plan have a run each, all of which began at one moment.
     """
     is_of_plan = (
-        (RunTable.started_at == run.started_at)
-        & (RunTable.suite == run.suite)
-        & (RunTable.toolchain == run.toolchain)
-        & (RunTable.trigger == run.trigger)
+        (RunTable.c.started_at == run.started_at)
+        & (RunTable.c.suite == run.suite)
+        & (RunTable.c.toolchain == run.toolchain)
+        & (RunTable.c.trigger == run.trigger)
     )
     return tuple(sorted(_runs(store, is_of_plan), key=lambda item: (item.machine, item.id)))
 
 
 def load_heartbeats(store: Store, run_ids: Iterable[str]) -> Mapping[str, datetime]:
     """Return the last heartbeat of these runs, by id."""
-    query = select(RunTable.id, RunTable.heartbeat_at).where(RunTable.id.in_(run_ids))
+    query = select(RunTable.c.id, RunTable.c.heartbeat_at).where(RunTable.c.id.in_(run_ids))
     with store.read() as connection:
-        rows = connection.execute(query.where(RunTable.heartbeat_at.is_not(None))).all()
+        rows = connection.execute(query.where(RunTable.c.heartbeat_at.is_not(None))).all()
     return {row.id: utc(row.heartbeat_at) for row in rows}
 
 
 def load_run_ids(store: Store) -> tuple[str, ...]:
     """Return the ids of all runs, oldest first."""
-    query = select(RunTable.id).order_by(RunTable.started_at, RunTable.id)
+    query = select(RunTable.c.id).order_by(RunTable.c.started_at, RunTable.c.id)
     with store.read() as connection:
         return tuple(connection.execute(query).scalars())
 
 
 def load_running(store: Store, *, machine: str) -> tuple[tuple[Run, datetime | None], ...]:
     """Return the runs on `machine` that may still be running, each with its last heartbeat."""
-    is_running = (RunTable.state == RunState.RUNNING) & (RunTable.machine == machine)
+    is_running = (RunTable.c.state == RunState.RUNNING) & (RunTable.c.machine == machine)
     query = _newest_first(is_running)
     with store.read() as connection:
         runs = read_runs(connection, query)
@@ -93,8 +93,8 @@ def load_running(store: Store, *, machine: str) -> tuple[tuple[Run, datetime | N
 def load_runs_of(store: Store, run_ids: Iterable[str]) -> Mapping[str, Run]:
     """Return the runs with these ids, by id, without unknown ones."""
     runs: dict[str, Run] = {}
-    for ids in columns.batches(run_ids):
-        runs |= {run.id: run for run in _runs(store, RunTable.id.in_(ids))}
+    for ids in batches(run_ids):
+        runs |= {run.id: run for run in _runs(store, RunTable.c.id.in_(ids))}
     return runs
 
 
@@ -106,15 +106,15 @@ def load_last_measured(
     Only runs on `machine` in `toolchain` count; a run that deferred a case did not measure it.
     """
     query = (
-        select(CaseResultTable.case_key, func.max(CaseResultTable.finished_at).label("at"))
-        .join(RunTable, RunTable.id == CaseResultTable.run_id)
+        select(CaseResultTable.c.case_key, func.max(CaseResultTable.c.finished_at).label("at"))
+        .join(RunTable, RunTable.c.id == CaseResultTable.c.run_id)
         .where(
-            RunTable.suite == suite,
-            RunTable.machine == machine,
-            RunTable.toolchain == toolchain,
+            RunTable.c.suite == suite,
+            RunTable.c.machine == machine,
+            RunTable.c.toolchain == toolchain,
             not_(is_deferred(CaseResultTable)),
         )
-        .group_by(CaseResultTable.case_key)
+        .group_by(CaseResultTable.c.case_key)
     )
     with store.read() as connection:
         return {row.case_key: utc(row.at) for row in connection.execute(query)}
@@ -122,13 +122,13 @@ def load_last_measured(
 
 def load_suites_of(store: Store, case_key: str, *, toolchain: str) -> tuple[str, ...]:
     """Return the suites whose runs in `toolchain` measured a case, the last one first."""
-    newest = func.max(RunTable.started_at)
+    newest = func.max(RunTable.c.started_at)
     query = (
-        select(RunTable.suite)
-        .join(CaseResultTable, RunTable.id == CaseResultTable.run_id)
-        .where(CaseResultTable.case_key == case_key, RunTable.toolchain == toolchain)
-        .group_by(RunTable.suite)
-        .order_by(newest.desc(), RunTable.suite)
+        select(RunTable.c.suite)
+        .join(CaseResultTable, RunTable.c.id == CaseResultTable.c.run_id)
+        .where(CaseResultTable.c.case_key == case_key, RunTable.c.toolchain == toolchain)
+        .group_by(RunTable.c.suite)
+        .order_by(newest.desc(), RunTable.c.suite)
     )
     with store.read() as connection:
         return tuple(connection.execute(query).scalars())
@@ -138,12 +138,12 @@ def load_last_ending(store: Store, alert: Alert) -> LastEnding | None:
     """Return the last outcome of the case of `alert` in its scope, None if no run tried it."""
     untried = [str(outcome) for outcome in Outcome if not outcome.is_attempted]
     last = last_results(
-        CaseResultTable.case_key == alert.case.key, CaseResultTable.outcome.not_in(untried)
+        CaseResultTable.c.case_key == alert.case.key, CaseResultTable.c.outcome.not_in(untried)
     )
     query = (
         select(last.c.outcome, last.c.reason)
-        .join(RunTable, RunTable.id == last.c.run_id)
-        .where(RunTable.machine == alert.machine, RunTable.toolchain == alert.toolchain)
+        .join(RunTable, RunTable.c.id == last.c.run_id)
+        .where(RunTable.c.machine == alert.machine, RunTable.c.toolchain == alert.toolchain)
         .order_by(*NEWEST_RUN)
         .limit(1)
     )
@@ -155,10 +155,10 @@ def load_last_ending(store: Store, alert: Alert) -> LastEnding | None:
 def load_warnings(store: Store, result_ids: Iterable[str]) -> Mapping[str, tuple[RunWarning, ...]]:
     """Return the warnings of these results, by result, without unknown ones."""
     warnings: dict[str, tuple[RunWarning, ...]] = {}
-    for ids in columns.batches(result_ids):
-        query = select(CaseResultTable.id, CaseResultTable.warnings)
+    for ids in batches(result_ids):
+        query = select(CaseResultTable.c.id, CaseResultTable.c.warnings)
         with store.read() as connection:
-            rows = connection.execute(query.where(CaseResultTable.id.in_(ids))).all()
+            rows = connection.execute(query.where(CaseResultTable.c.id.in_(ids))).all()
         warnings |= {row.id: warnings_of(row) for row in rows}
     return warnings
 
@@ -166,10 +166,10 @@ def load_warnings(store: Store, result_ids: Iterable[str]) -> Mapping[str, tuple
 def load_reasons(store: Store, result_ids: Iterable[str]) -> Mapping[str, str]:
     """Return the reasons of the outcomes of these results, by result, without unknown ones."""
     reasons: dict[str, str] = {}
-    for ids in columns.batches(result_ids):
-        query = select(CaseResultTable.id, CaseResultTable.reason)
+    for ids in batches(result_ids):
+        query = select(CaseResultTable.c.id, CaseResultTable.c.reason)
         with store.read() as connection:
-            rows = connection.execute(query.where(CaseResultTable.id.in_(ids))).all()
+            rows = connection.execute(query.where(CaseResultTable.c.id.in_(ids))).all()
         reasons |= {row.id: row.reason for row in rows}
     return reasons
 
@@ -180,7 +180,7 @@ def _runs(store: Store, condition: ColumnElement[bool]) -> list[Run]:
 
 
 def _newest_first(condition: ColumnElement[bool]) -> Select[Any]:
-    return select(RunTable.__table__).where(condition).order_by(*NEWEST_RUN)
+    return select(RunTable).where(condition).order_by(*NEWEST_RUN)
 
 
 def load_plans(store: Store) -> tuple[PlannedRun, ...]:
@@ -207,7 +207,7 @@ def load_plans(store: Store) -> tuple[PlannedRun, ...]:
 
 def read_run(connection: Connection, run_id: str, *, store: str) -> Run:
     """Return the run with this id or unique start of an id, or the newest for `latest`."""
-    runs = select(RunTable.__table__)
+    runs = select(RunTable)
     if run_id == "latest":
         newest = read_runs(connection, runs.order_by(*NEWEST_RUN).limit(1))
         if not newest:
@@ -215,11 +215,11 @@ def read_run(connection: Connection, run_id: str, *, store: str) -> Run:
                 f"no run in the store {store} yet. `hud run` makes one", run=run_id, store=store
             )
         return newest[0]
-    is_other = case((RunTable.id == run_id, 0), else_=1)
-    fits = select(RunTable.id).where(RunTable.id.startswith(run_id, autoescape=True))
+    is_other = case((RunTable.c.id == run_id, 0), else_=1)
+    fits = select(RunTable.c.id).where(RunTable.c.id.startswith(run_id, autoescape=True))
     ids = connection.execute(fits.order_by(is_other, *NEWEST_RUN).limit(3)).scalars().all()
     if len(ids) == 1 or (ids and ids[0] == run_id):
-        return read_runs(connection, runs.where(RunTable.id == ids[0]))[0]
+        return read_runs(connection, runs.where(RunTable.c.id == ids[0]))[0]
     if ids:
         names = ", ".join(ids)
         raise NotFoundError(
@@ -241,7 +241,7 @@ def read_run(connection: Connection, run_id: str, *, store: str) -> Run:
 
 def load_runs(store: Store, *, limit: int = 50) -> list[RunSummary]:
     """Return the newest `limit` runs, newest first."""
-    newest = select(RunTable.__table__).order_by(*NEWEST_RUN).limit(limit)
+    newest = select(RunTable).order_by(*NEWEST_RUN).limit(limit)
     with store.read() as connection:
         rows = connection.execute(newest).all()
         plans = read_plans(connection, {row.plan_hash for row in rows})
@@ -273,7 +273,7 @@ def load_runs(store: Store, *, limit: int = 50) -> list[RunSummary]:
 
 def load_suite_runs(store: Store, suite: str) -> tuple[Run, ...]:
     """Return all runs of the suite called `suite`, newest first."""
-    query = select(RunTable.__table__).where(RunTable.suite == suite)
+    query = select(RunTable).where(RunTable.c.suite == suite)
     with store.read() as connection:
         return tuple(read_runs(connection, query.order_by(*NEWEST_RUN)))
 

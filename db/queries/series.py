@@ -31,13 +31,13 @@ from compile_hud.db.store import Store
 # A few series are looked up one by one; for more, all rows are read once.
 _FEW_SERIES: Final = 100
 _POINT_COLUMNS: Final[tuple[Any, ...]] = (
-    MeasurementTable.series_key,
-    MeasurementTable.run_id,
-    MeasurementTable.result_id,
-    MeasurementTable.median,
-    MeasurementTable.low,
-    MeasurementTable.high,
-    MeasurementTable.num_samples,
+    MeasurementTable.c.series_key,
+    MeasurementTable.c.run_id,
+    MeasurementTable.c.result_id,
+    MeasurementTable.c.median,
+    MeasurementTable.c.low,
+    MeasurementTable.c.high,
+    MeasurementTable.c.num_samples,
 )
 # `load_histories` reads so many points in one transaction: about 150 MB while they are sorted.
 _POINTS_PER_READ: Final = 2_000_000
@@ -51,8 +51,8 @@ def load_histories_of(store: Store, run: Run, *, metrics: Sequence[str]) -> tupl
     with store.read() as connection:
         headers = read_series_headers(
             connection,
-            SeriesTable.metric.in_(metrics),
-            SeriesTable.fingerprint == run.fingerprint,
+            SeriesTable.c.metric.in_(metrics),
+            SeriesTable.c.fingerprint == run.fingerprint,
         )
         ours = [header for header in headers if header.case.key in planned]
         return tuple(read_series(connection, ours))
@@ -68,11 +68,11 @@ def load_recent_histories(
     """
     with store.read() as connection:
         ids = connection.execute(
-            select(RunTable.id)
+            select(RunTable.c.id)
             .where(
-                RunTable.machine == run.machine,
-                RunTable.toolchain == run.toolchain,
-                RunTable.fingerprint == run.fingerprint,
+                RunTable.c.machine == run.machine,
+                RunTable.c.toolchain == run.toolchain,
+                RunTable.c.fingerprint == run.fingerprint,
             )
             .order_by(*OLDEST_RUN)
         ).scalars()
@@ -84,8 +84,8 @@ def load_recent_histories(
         planned = {case.key for case in run.plan}
         headers = read_series_headers(
             connection,
-            SeriesTable.metric.in_(metrics),
-            SeriesTable.fingerprint == run.fingerprint,
+            SeriesTable.c.metric.in_(metrics),
+            SeriesTable.c.fingerprint == run.fingerprint,
         )
         ours = [header for header in headers if header.case.key in planned]
         return tuple(read_series(connection, ours, run_ids=near))
@@ -102,11 +102,11 @@ def find_series(
 ) -> tuple[SeriesHeader, ...]:
     """Return the series that match all given values, in the order of their keys."""
     filters = {
-        CaseTable.model: model,
-        CaseTable.mode: mode,
-        SeriesTable.metric: metric,
-        SeriesTable.machine: machine,
-        SeriesTable.case_key: case_key,
+        CaseTable.c.model: model,
+        CaseTable.c.mode: mode,
+        SeriesTable.c.metric: metric,
+        SeriesTable.c.machine: machine,
+        SeriesTable.c.case_key: case_key,
     }
     with store.read() as connection:
         return read_series_headers(
@@ -146,8 +146,8 @@ def load_histories(
     can come in between. Series that appear meanwhile are left out.
     """
     with store.read() as connection:
-        of_family = [] if family is None else [CaseTable.family == family]
-        headers = read_series_headers(connection, SeriesTable.metric.in_(metrics), *of_family)
+        of_family = [] if family is None else [CaseTable.c.family == family]
+        headers = read_series_headers(connection, SeriesTable.c.metric.in_(metrics), *of_family)
     if case_keys is not None:
         headers = tuple(header for header in headers if header.case.key in case_keys)
     for batch in _batches_of_headers(headers):
@@ -173,7 +173,7 @@ def _batches_of_headers(headers: Sequence[SeriesHeader]) -> Iterator[list[Series
 
 def load_imported_metrics(store: Store) -> list[str]:
     """Return the names of all imported metrics that can be judged."""
-    query = select(SeriesTable.metric, SeriesTable.unit, SeriesTable.direction).distinct()
+    query = select(SeriesTable.c.metric, SeriesTable.c.unit, SeriesTable.c.direction).distinct()
     with store.read() as connection:
         rows = connection.execute(query).all()
     names = {
@@ -193,9 +193,9 @@ def count_judged_series(store: Store) -> dict[str, int]:
     noisy = [name for name, row in METRICS.items() if row.is_judged and not row.is_exact]
     noisy += load_imported_metrics(store)
     counts = (
-        select(MeasurementTable.run_id, func.count().label("num"))
-        .where(MeasurementTable.metric.in_(noisy))
-        .group_by(MeasurementTable.run_id)
+        select(MeasurementTable.c.run_id, func.count().label("num"))
+        .where(MeasurementTable.c.metric.in_(noisy))
+        .group_by(MeasurementTable.c.run_id)
     )
     with store.read() as connection:
         return {row.run_id: row.num for row in connection.execute(counts)}
@@ -206,10 +206,10 @@ def read_series_headers(
 ) -> tuple[SeriesHeader, ...]:
     """Return the series that match `where`, in the order of their keys."""
     query = (
-        select(SeriesTable.__table__, *CASE_COLUMNS)
-        .join(CaseTable, CaseTable.key == SeriesTable.case_key)
+        select(SeriesTable, *CASE_COLUMNS)
+        .join(CaseTable, CaseTable.c.key == SeriesTable.c.case_key)
         .where(*where)
-        .order_by(SeriesTable.key)
+        .order_by(SeriesTable.c.key)
     )
     return tuple(
         SeriesHeader(
@@ -236,7 +236,7 @@ def read_series(
     """Return the series of `headers` with their points, oldest first; of `run_ids` where given."""
     if not headers:
         return []
-    rows = read_rows(connection, select(RunTable.id, *RUN_COLUMNS).order_by(*OLDEST_RUN))
+    rows = read_rows(connection, select(RunTable.c.id, *RUN_COLUMNS).order_by(*OLDEST_RUN))
     runs = point_runs([PointRun(run_id=row.id, **_run_fields(row)) for row in rows])
     columns = _columns(connection, [header.key for header in headers], run_ids=run_ids)
     return [
@@ -250,30 +250,30 @@ def _columns(
 ) -> dict[str, list[np.ndarray]]:
     """Return run numbers, medians, lower and upper bounds of each series, oldest point first."""
     series = select(
-        SeriesTable.key, (func.row_number().over(order_by=SeriesTable.key) - 1).label("number")
-    ).where(SeriesTable.key.in_(keys))
-    ordered = connection.execute(series.order_by(SeriesTable.key)).scalars().all()
+        SeriesTable.c.key, (func.row_number().over(order_by=SeriesTable.c.key) - 1).label("number")
+    ).where(SeriesTable.c.key.in_(keys))
+    ordered = connection.execute(series.order_by(SeriesTable.c.key)).scalars().all()
     numbers = series.subquery()
     run = select(
-        RunTable.id, (func.row_number().over(order_by=OLDEST_RUN) - 1).label("number")
+        RunTable.c.id, (func.row_number().over(order_by=OLDEST_RUN) - 1).label("number")
     ).subquery()
     query = (
         select(
             numbers.c.number,
             run.c.number.label("run_number"),
-            MeasurementTable.median,
-            MeasurementTable.low,
-            MeasurementTable.high,
+            MeasurementTable.c.median,
+            MeasurementTable.c.low,
+            MeasurementTable.c.high,
         )
-        .join(numbers, numbers.c.key == MeasurementTable.series_key)
-        .join(run, run.c.id == MeasurementTable.run_id)
+        .join(numbers, numbers.c.key == MeasurementTable.c.series_key)
+        .join(run, run.c.id == MeasurementTable.c.run_id)
     )
-    query = query.where(does_count(MeasurementTable.result_id))
+    query = query.where(does_count(MeasurementTable.c.result_id))
     if run_ids:
-        query = query.where(MeasurementTable.run_id.in_(run_ids))
+        query = query.where(MeasurementTable.c.run_id.in_(run_ids))
     if len(keys) <= _FEW_SERIES:
         # As in `read_point_rows`: DuckDB finds one number, and reads everything for a list of them.
-        each = [query.where(MeasurementTable.series_hash == series_hash(key)) for key in keys]
+        each = [query.where(MeasurementTable.c.series_hash == series_hash(key)) for key in keys]
         parts = [numpy_columns(connection, one) for one in each]
         number, *columns = (np.concatenate(column) for column in zip(*parts, strict=True))
     else:
@@ -302,19 +302,19 @@ def read_point_rows(
 
     They are of runs with one of `fingerprints`.
     """
-    series = select(SeriesTable.key).where(
-        SeriesTable.case_key == case_key,
-        SeriesTable.metric == metric,
-        SeriesTable.fingerprint.in_(fingerprints),
+    series = select(SeriesTable.c.key).where(
+        SeriesTable.c.case_key == case_key,
+        SeriesTable.c.metric == metric,
+        SeriesTable.c.fingerprint.in_(fingerprints),
     )
     keys = set(connection.execute(series).scalars())
     rows: list[Any] = []
     for number in {series_hash(key) for key in keys}:
         # The number is the only condition: DuckDB skips blocks of rows for one number. For a list
         # of numbers, for text or for a join it reads all.
-        points = select(*_POINT_COLUMNS).where(MeasurementTable.series_hash == number)
+        points = select(*_POINT_COLUMNS).where(MeasurementTable.c.series_hash == number)
         rows += read_rows(connection, points)
-    superseded = set(connection.execute(select(SupersededTable.result_id)).scalars())
+    superseded = set(connection.execute(select(SupersededTable.c.result_id)).scalars())
     return [row for row in rows if row.series_key in keys and row.result_id not in superseded]
 
 
@@ -324,9 +324,9 @@ def read_run_fields(
     """Return the fields of a point that describe its run, by run, on `machine` in `toolchain`."""
     # Times are read once and not with every point: a driver spends more on a time than on the rest
     # of a row.
-    query = select(RunTable.id, *RUN_COLUMNS).where(RunTable.machine == machine)
+    query = select(RunTable.c.id, *RUN_COLUMNS).where(RunTable.c.machine == machine)
     if toolchain is not None:
-        query = query.where(RunTable.toolchain == toolchain)
+        query = query.where(RunTable.c.toolchain == toolchain)
     return {row.id: _run_fields(row) for row in read_rows(connection, query)}
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from compile_hud.db.records.metrics import Direction
 from compile_hud.db.records.results import Case, Outcome, Run, RunState
 from compile_hud.db.records.run_warning import RunWarning
+
+# Only the types are named here, and loading it takes 40 ms.
+if TYPE_CHECKING:
+    import numpy as np
 
 # Four heartbeats: three may be missed while the store is busy. After that a run has likely died.
 HEARTBEAT_TIMEOUT_S = 60.0

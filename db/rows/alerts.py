@@ -25,17 +25,17 @@ def read_alerts(connection: Connection, *where: ColumnElement[bool]) -> tuple[Al
     """
     settings = read_series_settings(connection)
     query = (
-        select(AlertTable.__table__, *CASE_COLUMNS)
-        .join(CaseTable, CaseTable.key == AlertTable.case_key)
+        select(AlertTable, *CASE_COLUMNS)
+        .join(CaseTable, CaseTable.c.key == AlertTable.c.case_key)
         .where(*where)
-        .order_by(AlertTable.last_seen.desc(), AlertTable.id)
+        .order_by(AlertTable.c.last_seen.desc(), AlertTable.c.id)
     )
     return tuple(with_settings(alert_record(row), settings) for row in connection.execute(query))
 
 
 def read_alert(connection: Connection, alert_id: str) -> Alert:
     """Return the alert with this id or unique start of an id."""
-    fits = AlertTable.id.startswith(alert_id, autoescape=True)
+    fits = AlertTable.c.id.startswith(alert_id, autoescape=True)
     matches = read_alerts(connection, fits)
     exact = [alert for alert in matches if alert.id == alert_id]
     if not matches or not alert_id:
@@ -56,13 +56,13 @@ def read_series_settings(
     connection: Connection, *where: ColumnElement[bool]
 ) -> tuple[SeriesSettings, ...]:
     """Return the settings that match `where`, in the order of their patterns."""
-    query = select(SeriesSettingsTable.__table__).where(*where)
-    rows = connection.execute(query.order_by(SeriesSettingsTable.pattern))
+    query = select(SeriesSettingsTable).where(*where)
+    rows = connection.execute(query.order_by(SeriesSettingsTable.c.pattern))
     return tuple(settings_record(row) for row in rows)
 
 
 def read_changes(connection: Connection, *where: ColumnElement[bool]) -> tuple[AlertChange, ...]:
     """Return the changes that match `where`, oldest first."""
-    query = select(AlertChangeTable.__table__).where(*where)
-    rows = connection.execute(query.order_by(AlertChangeTable.at, AlertChangeTable.number))
+    query = select(AlertChangeTable).where(*where)
+    rows = connection.execute(query.order_by(AlertChangeTable.c.at, AlertChangeTable.c.number))
     return tuple(change_record(row) for row in rows)

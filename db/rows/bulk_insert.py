@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from sqlalchemy import (
     JSON,
     BigInteger,
@@ -21,35 +20,44 @@ from sqlalchemy import (
     insert,
 )
 from sqlalchemy.engine import Connection
-from sqlalchemy.orm import Session
 
 from compile_hud.db.rows.mapping import Values
-from compile_hud.db.schema.tables import Base
 
-# The types of our columns in DuckDB and in backups; JSON is text there.
-ARROW_TYPES: Final[dict[type[Any], pa.DataType]] = {
-    String: pa.string(),
-    Text: pa.string(),
-    Boolean: pa.bool_(),
-    Integer: pa.int64(),
-    BigInteger: pa.int64(),
-    Double: pa.float64(),
-    DateTime: pa.timestamp("us", tz="UTC"),
-}
+# Loading it takes 25 ms, which a command that stores nothing does without.
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
-def put_rows(session: Session, table: type[Base], rows: Sequence[Values]) -> None:
+def arrow_type(column: Column[Any]) -> pa.DataType:
+    """Return the type of `column` in DuckDB and in backups; JSON is text there."""
+    import pyarrow as pa
+
+    if isinstance(column.type, JSON):
+        return pa.string()
+    types = {
+        String: pa.string(),
+        Text: pa.string(),
+        Boolean: pa.bool_(),
+        Integer: pa.int64(),
+        BigInteger: pa.int64(),
+        Double: pa.float64(),
+        DateTime: pa.timestamp("us", tz="UTC"),
+    }
+    return types[type(column.type)]
+
+
+def put_rows(connection: Connection, table: Table[Any], rows: Sequence[Values]) -> None:
     """Insert `rows`, which all name the same columns of `table`."""
-    # The table and not its class: the ORM would cut the rows into statements of a thousand.
-    target = cast("Table", table.__table__)
     if not rows:
         return
-    if session.connection().dialect.name != "duckdb":
-        session.execute(insert(target), rows)
+    if connection.dialect.name != "duckdb":
+        connection.execute(insert(table), rows)
         return
-    columns = [target.c[name] for name in rows[0]]
+    import pyarrow as pa
+
+    columns = [table.c[name] for name in rows[0]]
     batch = pa.table({column.name: _arrow(column, rows) for column in columns})
-    put_batch(session.connection(), target.name, batch)
+    put_batch(connection, table.name, batch)
 
 
 def put_batch(connection: Connection, table: str, batch: pa.Table) -> None:
@@ -66,7 +74,9 @@ def put_batch(connection: Connection, table: str, batch: pa.Table) -> None:
 
 
 def _arrow(column: Column[Any], rows: Sequence[Values]) -> pa.Array:
+    import pyarrow as pa
+
     values = [row[column.name] for row in rows]
     if isinstance(column.type, JSON):
-        return pa.array([json.dumps(value) for value in values], pa.string())
-    return pa.array(values, ARROW_TYPES[type(column.type)])
+        values = [json.dumps(value) for value in values]
+    return pa.array(values, arrow_type(column))

@@ -5,20 +5,20 @@ from __future__ import annotations
 import functools
 import json
 from collections import namedtuple
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timezone
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
 from sqlalchemy import JSON, ColumnElement, Select, union_all
 from sqlalchemy.engine import Connection
 from sqlalchemy.sql.selectable import ExecutableReturnsRows
 
 from compile_hud.db.rows.mapping import utc
 
-# Ids in one statement; every driver limits its parameters.
-IDS_PER_READ: Final = 500
+# They take 60 ms to load, and a command that reads no such rows does without.
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
 
 
 def read_rows(connection: Connection, query: ExecutableReturnsRows) -> list[Any]:
@@ -54,6 +54,8 @@ def numpy_columns(connection: Connection, query: ExecutableReturnsRows) -> list[
         # Rows of Python objects would take twenty times as long.
         table = result.cursor.to_arrow_table()
         return [column.to_numpy() for column in table.columns]
+    import numpy as np
+
     rows = result.all()
     return [np.array([row[index] for row in rows]) for index in range(len(result.keys()))]
 
@@ -68,6 +70,8 @@ def _in_utc(value: Any) -> Any:
 
 
 def _values(column: pa.ChunkedArray, *, is_json: bool) -> list[Any]:
+    import pyarrow as pa
+
     if pa.types.is_timestamp(column.type):
         naive: list[datetime | None] = column.cast(pa.timestamp("us")).to_numpy().tolist()
         return [value and value.replace(tzinfo=timezone.utc) for value in naive]
@@ -78,10 +82,3 @@ def _values(column: pa.ChunkedArray, *, is_json: bool) -> list[Any]:
 def _decoded(texts: list[str | None]) -> list[Any]:
     # Nearly all results have the same text, an empty list.
     return [None if text is None else [] if text == "[]" else json.loads(text) for text in texts]
-
-
-def batches(ids: Iterable[str]) -> Iterator[list[str]]:
-    """Yield the ids, each once, as many at a time as a statement may have."""
-    unique = list(dict.fromkeys(ids))
-    for start in range(0, len(unique), IDS_PER_READ):
-        yield unique[start : start + IDS_PER_READ]

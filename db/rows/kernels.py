@@ -9,42 +9,48 @@ from dataclasses import fields, replace
 from hashlib import sha256
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Row, Subquery, select
+from sqlalchemy import ColumnElement, Row, Subquery, Table, select
 from sqlalchemy.engine import Connection
-from sqlalchemy.orm import Session
 
 from compile_hud.db.records.kernels import Kernel, KernelSource, Origin
 from compile_hud.db.records.results import CaseResult
+from compile_hud.db.rows.batches import batches
 from compile_hud.db.rows.bulk_insert import put_rows
-from compile_hud.db.rows.columns import batches, read_rows_of_each
+from compile_hud.db.rows.columns import read_rows_of_each
 from compile_hud.db.rows.mapping import Values, clean_json
-from compile_hud.db.schema.tables import KernelOriginsTable, KernelSourceTable, KernelTable
+from compile_hud.db.schema.tables import (
+    KernelOriginsColumns,
+    KernelOriginsTable,
+    KernelSourceColumns,
+    KernelSourceTable,
+    KernelTable,
+)
 
 _NO_HASH: Final = ""
 _KERNEL_FIELDS: Final = tuple(
     field.name for field in fields(Kernel) if field.name not in ("operators", "origins")
 )
 # Tables of values that many kernels share.
-_Hashed = type[KernelSourceTable] | type[KernelOriginsTable]
+_Hashed = Table[KernelSourceColumns] | Table[KernelOriginsColumns]
 
 
-def put_kernels(session: Session, results: Sequence[CaseResult]) -> None:
+def put_kernels(connection: Connection, results: Sequence[CaseResult]) -> None:
     """Insert the kernels of `results`, and new ones of their code and origins."""
     rows = [row for result in results for row in _rows(result)]
     origins = {row["origins_hash"]: row.pop("origins") for row in rows}
-    put_rows(session, KernelTable, rows)
+    put_rows(connection, KernelTable, rows)
     origins.pop(_NO_HASH, None)
     made_of = [{"hash": name, "origins": nodes} for name, nodes in origins.items()]
-    _put_missing(session, KernelOriginsTable, made_of)
+    _put_missing(connection, KernelOriginsTable, made_of)
     sources = [clean_json(source.to_json()) for result in results for source in result.sources]
-    _put_missing(session, KernelSourceTable, sources)
+    _put_missing(connection, KernelSourceTable, sources)
 
 
 def read_kernels(
     connection: Connection, conditions: Sequence[ColumnElement[bool]]
 ) -> dict[str, tuple[Kernel, ...]]:
     """Return the kernels that match one of `conditions` by result, in the order of insertion."""
-    unordered = read_rows_of_each(connection, select(KernelTable.__table__), conditions)
+    unordered = read_rows_of_each(connection, select(KernelTable), conditions)
     rows = sorted(unordered, key=lambda row: row.position)
     origins = _read_origins(connection, {row.origins_hash for row in rows} - {_NO_HASH})
     kernels_by_result: dict[str, list[Kernel]] = defaultdict(list)
@@ -86,7 +92,7 @@ def with_kernels(
     connection: Connection, results: Sequence[CaseResult], *, stored: Subquery
 ) -> list[CaseResult]:
     """Return `results`, which were read from the rows `stored`, with kernels and their code."""
-    by_result = read_with_sources(connection, [KernelTable.result_id.in_(select(stored.c.id))])
+    by_result = read_with_sources(connection, [KernelTable.c.result_id.in_(select(stored.c.id))])
     with_those = []
     for result in results:
         kernels, sources = by_result.get(result.id, ((), ()))
@@ -103,17 +109,17 @@ def _read_by_hash(
     connection: Connection, table: _Hashed, hashes: Collection[str]
 ) -> Iterator[Row[Any]]:
     for some in batches(hashes):
-        yield from connection.execute(select(table.__table__).where(table.hash.in_(some)))
+        yield from connection.execute(select(table).where(table.c.hash.in_(some)))
 
 
-def _put_missing(session: Session, table: _Hashed, rows: Sequence[Values]) -> None:
+def _put_missing(connection: Connection, table: _Hashed, rows: Sequence[Values]) -> None:
     by_hash = {row["hash"]: row for row in rows}
     known = {
         name
         for some in batches(by_hash)
-        for name in session.execute(select(table.hash).where(table.hash.in_(some))).scalars()
+        for name in connection.execute(select(table.c.hash).where(table.c.hash.in_(some))).scalars()
     }
-    put_rows(session, table, [row for name, row in by_hash.items() if name not in known])
+    put_rows(connection, table, [row for name, row in by_hash.items() if name not in known])
 
 
 def _rows(result: CaseResult) -> list[Values]:

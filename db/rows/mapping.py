@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from sqlalchemy import Row, func, insert, select, update
-from sqlalchemy.orm import Session
+from sqlalchemy.engine import Connection
 
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.imported import Statement, stated_directions
@@ -40,7 +40,7 @@ from compile_hud.db.records.results import (
 from compile_hud.db.records.run_ref import RunRef
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.db.records.triage import AlertChange, ChangedField, SeriesSettings
-from compile_hud.db.schema.tables import OutboxTable, SeriesTable
+from compile_hud.db.schema.tables import OutboxTable
 from compile_hud.db.shared.text import one_line
 
 Values = dict[str, Any]
@@ -71,7 +71,7 @@ def statement_values(statement: Statement | None) -> Values:
     return {"direction": str(statement.direction), "direction_at": utc(statement.at)}
 
 
-def statement_record(row: Row[Any] | SeriesTable) -> Statement | None:
+def statement_record(row: Row[Any]) -> Statement | None:
     """Return the stated direction in a row of `series`, None without one."""
     if row.direction is None or row.direction_at is None:
         return None
@@ -462,22 +462,22 @@ def _interval_pct(row: Row[Any]) -> tuple[float, float] | None:
     return (row.interval_low_pct, row.interval_high_pct)
 
 
-def put_notifications(session: Session, notifications: Sequence[Notification]) -> None:
+def put_notifications(connection: Connection, notifications: Sequence[Notification]) -> None:
     """Add the new ones of `notifications` in this order; a dropped one becomes pending again."""
     by_id = {item.id: item for item in notifications}
     if not by_id:
         return
-    columns = select(OutboxTable.id, OutboxTable.state).where(OutboxTable.id.in_(by_id))
-    known = {row.id: row.state for row in session.execute(columns)}
-    last = session.execute(select(func.max(OutboxTable.number))).scalar() or 0
+    columns = select(OutboxTable.c.id, OutboxTable.c.state).where(OutboxTable.c.id.in_(by_id))
+    known = {row.id: row.state for row in connection.execute(columns)}
+    last = connection.execute(select(func.max(OutboxTable.c.number))).scalar() or 0
     new = [item for item in by_id.values() if item.id not in known]
     rows = [{**_values(item), "number": number} for number, item in enumerate(new, last + 1)]
     if rows:
-        session.execute(insert(OutboxTable), rows)
+        connection.execute(insert(OutboxTable), rows)
     dropped = [id for id, state in known.items() if state == NotificationState.DROPPED]
     for id in dropped:
         revived = {"state": str(NotificationState.PENDING), "due_at": utc(by_id[id].due_at)}
-        session.execute(update(OutboxTable).where(OutboxTable.id == id).values(**revived))
+        connection.execute(update(OutboxTable).where(OutboxTable.c.id == id).values(**revived))
 
 
 def _values(item: Notification) -> Values:

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from sqlalchemy import Select, delete, exists, insert, select
 from sqlalchemy.engine import Connection
-from sqlalchemy.orm import Session
 
 from compile_hud.db.records.results import Case, Run
 from compile_hud.db.rows.mapping import plan_values, run_record
@@ -40,18 +39,18 @@ class _PlanCache:
 _PLAN_CACHE: Final = _PlanCache()
 
 
-def put_plan(session: Session, plan: Sequence[Case]) -> None:
+def put_plan(connection: Connection, plan: Sequence[Case]) -> None:
     """Insert `plan` unless it is stored."""
     values = plan_values(plan)
-    known = select(PlanTable.hash).where(PlanTable.hash == values["hash"])
-    if session.execute(known).first() is None:
-        session.execute(insert(PlanTable).values(**values))
+    known = select(PlanTable.c.hash).where(PlanTable.c.hash == values["hash"])
+    if connection.execute(known).first() is None:
+        connection.execute(insert(PlanTable).values(**values))
 
 
-def remove_unused_plan(session: Session, name: str) -> None:
+def remove_unused_plan(connection: Connection, name: str) -> None:
     """Remove the plan with the hash `name` unless a run has it."""
-    is_used = exists().where(RunTable.plan_hash == name)
-    session.execute(delete(PlanTable).where(PlanTable.hash == name, ~is_used))
+    is_used = exists().where(RunTable.c.plan_hash == name)
+    connection.execute(delete(PlanTable).where(PlanTable.c.hash == name, ~is_used))
 
 
 def read_plans(connection: Connection, hashes: Collection[str]) -> dict[str, tuple[Case, ...]]:
@@ -60,7 +59,7 @@ def read_plans(connection: Connection, hashes: Collection[str]) -> dict[str, tup
     missing = sorted(set(hashes) - plans.keys())
     if not missing:
         return plans
-    rows = connection.execute(select(PlanTable.__table__).where(PlanTable.hash.in_(missing)))
+    rows = connection.execute(select(PlanTable).where(PlanTable.c.hash.in_(missing)))
     read = {row.hash: tuple(Case.from_json(item) for item in row.cases) for row in rows}
     _PLAN_CACHE.add(read)
     return plans | read

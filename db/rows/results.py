@@ -19,9 +19,9 @@ def read_results(connection: Connection, results: Subquery) -> list[CaseResult]:
     rows = connection.execute(with_case(results)).all()
     measurements = connection.execute(_select_measurements(results)).all()
     samples = connection.execute(
-        select(SampleTable.__table__)
-        .where(SampleTable.result_id.in_(select(results.c.id)))
-        .order_by(SampleTable.position)
+        select(SampleTable)
+        .where(SampleTable.c.result_id.in_(select(results.c.id)))
+        .order_by(SampleTable.c.position)
     ).all()
     values: dict[tuple[str, str, bool], list[float]] = defaultdict(list)
     for sample in samples:
@@ -40,7 +40,7 @@ def read_results(connection: Connection, results: Subquery) -> list[CaseResult]:
 
 def _select_measurements(results: Subquery) -> Select[Any]:
     return (
-        select(MeasurementTable.__table__)
-        .where(MeasurementTable.result_id.in_(select(results.c.id)))
-        .order_by(MeasurementTable.result_id, MeasurementTable.metric)
+        select(MeasurementTable)
+        .where(MeasurementTable.c.result_id.in_(select(results.c.id)))
+        .order_by(MeasurementTable.c.result_id, MeasurementTable.c.metric)
     )

@@ -16,14 +16,14 @@ from compile_hud.db.rows.mapping import case_record, warnings_of
 from compile_hud.db.schema.tables import MeasurementTable
 
 _SUMMARY_COLUMNS: Final[tuple[Any, ...]] = (
-    MeasurementTable.result_id,
-    MeasurementTable.metric,
-    MeasurementTable.unit,
-    MeasurementTable.num_samples,
-    MeasurementTable.median,
-    MeasurementTable.low,
-    MeasurementTable.high,
-    MeasurementTable.method,
+    MeasurementTable.c.result_id,
+    MeasurementTable.c.metric,
+    MeasurementTable.c.unit,
+    MeasurementTable.c.num_samples,
+    MeasurementTable.c.median,
+    MeasurementTable.c.low,
+    MeasurementTable.c.high,
+    MeasurementTable.c.method,
 )
 
 
@@ -32,7 +32,7 @@ def read_measurement_summaries(
 ) -> dict[str, dict[str, MeasurementSummary]]:
     """Return the measurements of `results` without samples, by result and metric."""
     by_result: dict[str, dict[str, MeasurementSummary]] = defaultdict(dict)
-    query = select(*_SUMMARY_COLUMNS).where(MeasurementTable.result_id.in_(select(results.c.id)))
+    query = select(*_SUMMARY_COLUMNS).where(MeasurementTable.c.result_id.in_(select(results.c.id)))
     for row in read_rows(connection, query.order_by(*_SUMMARY_COLUMNS[:2])):
         by_result[row.result_id][row.metric] = measurement_summary(row)
     return by_result

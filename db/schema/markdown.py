@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
-from compile_hud.db.schema.tables import Base
+from sqlalchemy import Column, Table
+
+from compile_hud.db.schema.tables import METADATA
 
 
 def markdown() -> str:
     """Return one section a table: its purpose, and its columns."""
-    mappers = sorted(Base.registry.mappers, key=lambda mapper: mapper.local_table.description)
-    return "\n".join(
-        _section(mapper.class_, [column.name for column in mapper.primary_key])
-        for mapper in mappers
-    )
+    tables = sorted(METADATA.tables.values(), key=lambda table: table.name)
+    return "\n".join(map(_section, tables))
 
 
-def _section(table: type[Base], key: list[str]) -> str:
-    about = inspect.cleandoc(table.__doc__ or "")
-    rows = "".join(_row(column, key) for column in table.__table__.columns)
+def _section(table: Table) -> str:
+    about = inspect.cleandoc(table.info["about"])
+    key = table.info["key"] or table.primary_key.columns.keys()
+    rows = "".join(_row(column, key) for column in table.columns)
     return (
-        f"## {table.__tablename__}\n\n{about}\n\n"
+        f"## {table.name}\n\n{about}\n\n"
         f"| column | type | key | may be null |\n| --- | --- | --- | --- |\n{rows}"
     )
 
 
-def _row(column: Any, key: list[str]) -> str:
+def _row(column: Column[Any], key: Sequence[str]) -> str:
     is_key = "yes" if column.name in key else ""
     may_be_null = "yes" if column.nullable else ""
     return f"| `{column.name}` | {str(column.type).lower()} | {is_key} | {may_be_null} |\n"

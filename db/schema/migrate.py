@@ -19,7 +19,7 @@ from sqlalchemy.exc import ProgrammingError
 
 from compile_hud.db.engine.file_guard import check_has_no_other_tables
 from compile_hud.db.errors import StoreTooNew, StoreTooOld
-from compile_hud.db.schema.tables import Base
+from compile_hud.db.schema.tables import METADATA
 from compile_hud.db.schema.version import VERSION, revision_of
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _create(connection: Connection, *, revision: str) -> None:
     from alembic.runtime.migration import MigrationContext
 
     # The import takes a third of the CPU time of all migrations.
-    Base.metadata.create_all(connection, checkfirst=False)
+    METADATA.create_all(connection, checkfirst=False)
     scripts = _scripts(MIGRATIONS)
     with _ONE_AT_A_TIME:
         MigrationContext.configure(connection).stamp(scripts, revision)

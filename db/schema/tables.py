@@ -8,97 +8,125 @@ rows and not columns, gets plain indexes.
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any
+from collections.abc import Sequence
+from typing import Final, TypeVar
 
-from sqlalchemy import JSON, BigInteger, Boolean, DateTime, Double, Index, Integer, String, Text
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    DateTime,
+    Double,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    TypedColumns,
+)
 
 UtcTime = DateTime(timezone=True)
+METADATA: Final = MetaData()
+_Columns = TypeVar("_Columns", bound=TypedColumns)
 
 
-class Base(DeclarativeBase):
-    """Root of all tables."""
+def _table(
+    name: str, columns: type[_Columns], *indexes: Index, key: Sequence[str] = ()
+) -> Table[_Columns]:
+    """Return the table with `columns`, described by their docstring.
+
+    `key` names the columns that identify a row where the database has no primary key.
+    """
+    return Table(name, METADATA, columns, *indexes, info={"about": columns.__doc__, "key": key})
 
 
-class RunTable(Base):
+class RunColumns(TypedColumns):
     """One row a run; `plan_hash` names its row of `plans`, `num_planned` counts the cases there."""
 
-    __tablename__ = "runs"
-
-    id: Mapped[str] = mapped_column(String, primary_key=True)
-    state: Mapped[str] = mapped_column(String)
-    started_at: Mapped[datetime] = mapped_column(UtcTime)
-    finished_at: Mapped[datetime | None] = mapped_column(UtcTime)
-    heartbeat_at: Mapped[datetime | None] = mapped_column(UtcTime)
-    suite: Mapped[str] = mapped_column(String)
-    toolchain: Mapped[str] = mapped_column(String)
-    revision: Mapped[str] = mapped_column(String)
-    machine: Mapped[str] = mapped_column(String)
-    fingerprint: Mapped[str] = mapped_column(String)
-    environment: Mapped[dict[str, Any]] = mapped_column(JSON)
-    plan_hash: Mapped[str] = mapped_column(String)
-    num_planned: Mapped[int] = mapped_column(Integer)
-    trigger: Mapped[str] = mapped_column(String)
-    is_synthetic: Mapped[bool] = mapped_column(Boolean)
+    id = Column(String, primary_key=True)
+    state = Column(String, nullable=False)
+    started_at = Column(UtcTime, nullable=False)
+    finished_at = Column(UtcTime)
+    heartbeat_at = Column(UtcTime)
+    suite = Column(String, nullable=False)
+    toolchain = Column(String, nullable=False)
+    revision = Column(String, nullable=False)
+    machine = Column(String, nullable=False)
+    fingerprint = Column(String, nullable=False)
+    environment = Column(JSON, nullable=False)
+    plan_hash = Column(String, nullable=False)
+    num_planned = Column(Integer, nullable=False)
+    trigger = Column(String, nullable=False)
+    is_synthetic = Column(Boolean, nullable=False)
 
 
-class PlanTable(Base):
+RunTable = _table("runs", RunColumns)
+
+
+class PlanColumns(TypedColumns):
     """The plans of runs: cases as a list in JSON, each plan once, since nights repeat it."""
 
-    __tablename__ = "plans"
-
-    hash: Mapped[str] = mapped_column(String, primary_key=True)
-    cases: Mapped[list[dict[str, Any]]] = mapped_column(JSON)
+    hash = Column(String, primary_key=True)
+    cases = Column(JSON, nullable=False)
 
 
-class CaseTable(Base):
+PlanTable = _table("plans", PlanColumns)
+
+
+class CaseColumns(TypedColumns):
     """One row a case that was ever planned or measured."""
 
-    __tablename__ = "cases"
-
-    key: Mapped[str] = mapped_column(String, primary_key=True)
-    model: Mapped[str] = mapped_column(String)
-    family: Mapped[str] = mapped_column(String)
-    phase: Mapped[str] = mapped_column(String)
-    shape: Mapped[str] = mapped_column(String)
-    dtype: Mapped[str] = mapped_column(String)
-    mode: Mapped[str] = mapped_column(String)
-    variant: Mapped[str] = mapped_column(String)
-    backend: Mapped[str] = mapped_column(String)
-    device: Mapped[str] = mapped_column(String)
+    key = Column(String, primary_key=True)
+    model = Column(String, nullable=False)
+    family = Column(String, nullable=False)
+    phase = Column(String, nullable=False)
+    shape = Column(String, nullable=False)
+    dtype = Column(String, nullable=False)
+    mode = Column(String, nullable=False)
+    variant = Column(String, nullable=False)
+    backend = Column(String, nullable=False)
+    device = Column(String, nullable=False)
 
 
-class CaseResultTable(Base):
+CaseTable = _table("cases", CaseColumns)
+
+
+class CaseResultColumns(TypedColumns):
     """One row a case result; the numbers are in `measurements` and `samples`. The key is id."""
 
-    __tablename__ = "case_results"
-
-    id: Mapped[str] = mapped_column(String)
-    run_id: Mapped[str] = mapped_column(String)
-    case_key: Mapped[str] = mapped_column(String)
-    outcome: Mapped[str] = mapped_column(String)
-    reason: Mapped[str] = mapped_column(Text)
-    effective_mode: Mapped[str] = mapped_column(String)
-    started_at: Mapped[datetime] = mapped_column(UtcTime)
-    finished_at: Mapped[datetime] = mapped_column(UtcTime)
-    warnings: Mapped[list[dict[str, Any]]] = mapped_column(JSON)
-    details: Mapped[dict[str, Any]] = mapped_column(JSON)
-    log_tail: Mapped[str] = mapped_column(Text)
-
-    __table_args__ = (Index("ix_case_results_id", "id").ddl_if(dialect="postgresql"),)
-    __mapper_args__ = {"primary_key": [id]}
+    id = Column(String, nullable=False)
+    run_id = Column(String, nullable=False)
+    case_key = Column(String, nullable=False)
+    outcome = Column(String, nullable=False)
+    reason = Column(Text, nullable=False)
+    effective_mode = Column(String, nullable=False)
+    started_at = Column(UtcTime, nullable=False)
+    finished_at = Column(UtcTime, nullable=False)
+    warnings = Column(JSON, nullable=False)
+    details = Column(JSON, nullable=False)
+    log_tail = Column(Text, nullable=False)
 
 
-class SupersededTable(Base):
+CaseResultTable = _table(
+    "case_results",
+    CaseResultColumns,
+    Index("ix_case_results_id", "id").ddl_if(dialect="postgresql"),
+    key=("id",),
+)
+
+
+class SupersededColumns(TypedColumns):
     """Written by ingest: results that no longer count, since the run measured their case again."""
 
-    __tablename__ = "superseded"
-
-    result_id: Mapped[str] = mapped_column(String, primary_key=True)
+    result_id = Column(String, primary_key=True)
 
 
-class MeasurementTable(Base):
+SupersededTable = _table("superseded", SupersededColumns)
+
+
+class MeasurementColumns(TypedColumns):
     """Fact table: one row a metric of a case result. The key is (result_id, metric).
 
     `series_key` and `run_started_at` are repeated here so that a trend reads only this table.
@@ -107,63 +135,67 @@ class MeasurementTable(Base):
     process, as JSON.
     """
 
-    __tablename__ = "measurements"
-
-    result_id: Mapped[str] = mapped_column(String)
-    metric: Mapped[str] = mapped_column(String)
-    series_key: Mapped[str] = mapped_column(String)
-    run_id: Mapped[str] = mapped_column(String)
-    case_key: Mapped[str] = mapped_column(String)
-    run_started_at: Mapped[datetime] = mapped_column(UtcTime)
-    unit: Mapped[str] = mapped_column(String)
-    num_samples: Mapped[int] = mapped_column(Integer)
-    median: Mapped[float] = mapped_column(Double)
-    low: Mapped[float] = mapped_column(Double)
-    high: Mapped[float] = mapped_column(Double)
-    method: Mapped[str] = mapped_column(Text)
-    launches: Mapped[list[int]] = mapped_column(JSON)
+    result_id = Column(String, nullable=False)
+    metric = Column(String, nullable=False)
+    series_key = Column(String, nullable=False)
+    run_id = Column(String, nullable=False)
+    case_key = Column(String, nullable=False)
+    run_started_at = Column(UtcTime, nullable=False)
+    unit = Column(String, nullable=False)
+    num_samples = Column(Integer, nullable=False)
+    median = Column(Double, nullable=False)
+    low = Column(Double, nullable=False)
+    high = Column(Double, nullable=False)
+    method = Column(Text, nullable=False)
+    launches = Column(JSON, nullable=False)
     # Null at first in rows of older releases: DuckDB adds no other column.
-    series_hash: Mapped[int | None] = mapped_column(Integer)
-
-    __table_args__ = (
-        Index("ix_measurements_result", "result_id").ddl_if(dialect="postgresql"),
-        Index("ix_measurements_series", "series_key").ddl_if(dialect="postgresql"),
-    )
-    # The ORM needs a key; the database gets none.
-    __mapper_args__ = {"primary_key": [result_id, metric]}
+    series_hash = Column(Integer)
 
 
-class ArrangedTable(Base):
+MeasurementTable = _table(
+    "measurements",
+    MeasurementColumns,
+    Index("ix_measurements_result", "result_id").ddl_if(dialect="postgresql"),
+    Index("ix_measurements_series", "series_key").ddl_if(dialect="postgresql"),
+    key=("result_id", "metric"),
+)
+
+
+class ArrangedColumns(TypedColumns):
     """One row a window of a table in series order (db/maintenance/compaction.py).
 
     `until` is the start of the last run of the window; the window begins at the end of the previous
     one.
     """
 
-    __tablename__ = "arranged"
-
-    name: Mapped[str] = mapped_column(String, primary_key=True)
-    until: Mapped[datetime] = mapped_column(UtcTime, primary_key=True)
-    level: Mapped[int] = mapped_column(Integer)
+    name = Column(String, primary_key=True)
+    until = Column(UtcTime, primary_key=True)
+    level = Column(Integer, nullable=False)
 
 
-class SampleTable(Base):
+ArrangedTable = _table("arranged", ArrangedColumns)
+
+
+class SampleColumns(TypedColumns):
     """Fact table: one row a sample. The key is (result_id, metric, is_warmup, position)."""
 
-    __tablename__ = "samples"
-
-    result_id: Mapped[str] = mapped_column(String)
-    metric: Mapped[str] = mapped_column(String)
-    is_warmup: Mapped[bool] = mapped_column(Boolean)
-    position: Mapped[int] = mapped_column(Integer)
-    launch: Mapped[int] = mapped_column(Integer)
-    value: Mapped[float] = mapped_column(Double)
-
-    __table_args__ = (Index("ix_samples_result", "result_id").ddl_if(dialect="postgresql"),)
-    __mapper_args__ = {"primary_key": [result_id, metric, is_warmup, position]}
+    result_id = Column(String, nullable=False)
+    metric = Column(String, nullable=False)
+    is_warmup = Column(Boolean, nullable=False)
+    position = Column(Integer, nullable=False)
+    launch = Column(Integer, nullable=False)
+    value = Column(Double, nullable=False)
 
 
-class KernelTable(Base):
+SampleTable = _table(
+    "samples",
+    SampleColumns,
+    Index("ix_samples_result", "result_id").ddl_if(dialect="postgresql"),
+    key=("result_id", "metric", "is_warmup", "position"),
+)
+
+
+class KernelColumns(TypedColumns):
     """Fact table: one row a kernel of a case result, in seconds. The key is (result_id, position).
 
     `position` is the kernel's index in the result. Unknown numbers are null. `operators`, `config`
@@ -171,259 +203,278 @@ class KernelTable(Base):
     `kernel_origins`; each may be empty.
     """
 
-    __tablename__ = "kernels"
-
-    result_id: Mapped[str] = mapped_column(String)
-    position: Mapped[int] = mapped_column(Integer)
-    name: Mapped[str] = mapped_column(Text)
-    label: Mapped[str] = mapped_column(Text)
-    kind: Mapped[str] = mapped_column(String)
-    library: Mapped[str] = mapped_column(String)
-    device: Mapped[str] = mapped_column(String)
-    count: Mapped[float] = mapped_column(Double)
-    total_s: Mapped[float] = mapped_column(Double)
-    mean_s: Mapped[float] = mapped_column(Double)
-    min_s: Mapped[float] = mapped_column(Double)
-    share: Mapped[float] = mapped_column(Double)
-    num_bytes: Mapped[float | None] = mapped_column(Double)
-    flops: Mapped[float | None] = mapped_column(Double)
-    roofline: Mapped[float | None] = mapped_column(Double)
-    operators: Mapped[list[str]] = mapped_column(JSON)
-    module: Mapped[str] = mapped_column(Text)
-    shapes: Mapped[str] = mapped_column(Text)
-    source_hash: Mapped[str] = mapped_column(String)
-    config: Mapped[dict[str, Any]] = mapped_column(JSON)
-    launch: Mapped[dict[str, Any]] = mapped_column(JSON)
-    origins_hash: Mapped[str] = mapped_column(String)
-
-    __table_args__ = (Index("ix_kernels_result", "result_id").ddl_if(dialect="postgresql"),)
-    __mapper_args__ = {"primary_key": [result_id, position]}
+    result_id = Column(String, nullable=False)
+    position = Column(Integer, nullable=False)
+    name = Column(Text, nullable=False)
+    label = Column(Text, nullable=False)
+    kind = Column(String, nullable=False)
+    library = Column(String, nullable=False)
+    device = Column(String, nullable=False)
+    count = Column(Double, nullable=False)
+    total_s = Column(Double, nullable=False)
+    mean_s = Column(Double, nullable=False)
+    min_s = Column(Double, nullable=False)
+    share = Column(Double, nullable=False)
+    num_bytes = Column(Double)
+    flops = Column(Double)
+    roofline = Column(Double)
+    operators = Column(JSON, nullable=False)
+    module = Column(Text, nullable=False)
+    shapes = Column(Text, nullable=False)
+    source_hash = Column(String, nullable=False)
+    config = Column(JSON, nullable=False)
+    launch = Column(JSON, nullable=False)
+    origins_hash = Column(String, nullable=False)
 
 
-class KernelSourceTable(Base):
+KernelTable = _table(
+    "kernels",
+    KernelColumns,
+    Index("ix_kernels_result", "result_id").ddl_if(dialect="postgresql"),
+    key=("result_id", "position"),
+)
+
+
+class KernelSourceColumns(TypedColumns):
     """The generated code of kernels, stored once however many results have it."""
 
-    __tablename__ = "kernel_sources"
-
-    hash: Mapped[str] = mapped_column(String, primary_key=True)
-    language: Mapped[str] = mapped_column(String)
-    text: Mapped[str] = mapped_column(Text)
+    hash = Column(String, primary_key=True)
+    language = Column(String, nullable=False)
+    text = Column(Text, nullable=False)
 
 
-class KernelOriginsTable(Base):
+KernelSourceTable = _table("kernel_sources", KernelSourceColumns)
+
+
+class KernelOriginsColumns(TypedColumns):
     """The nodes of the graph that a kernel computes, as a list in JSON, stored once.
 
     They repeat night after night, and are long: in `kernels` they were two thirds of the table.
     """
 
-    __tablename__ = "kernel_origins"
-
-    hash: Mapped[str] = mapped_column(String, primary_key=True)
-    origins: Mapped[list[dict[str, Any]]] = mapped_column(JSON)
+    hash = Column(String, primary_key=True)
+    origins = Column(JSON, nullable=False)
 
 
-class SeriesTable(Base):
+KernelOriginsTable = _table("kernel_origins", KernelOriginsColumns)
+
+
+class SeriesColumns(TypedColumns):
     """Summary written by ingest: one row a series with its latest point.
 
     `direction` is the better direction as imported records state it (null without one).
     `direction_at` is the start of the last run that stated it.
     """
 
-    __tablename__ = "series"
-
-    key: Mapped[str] = mapped_column(String, primary_key=True)
-    case_key: Mapped[str] = mapped_column(String)
-    metric: Mapped[str] = mapped_column(String)
-    unit: Mapped[str] = mapped_column(String)
-    machine: Mapped[str] = mapped_column(String)
-    fingerprint: Mapped[str] = mapped_column(String)
-    num_points: Mapped[int] = mapped_column(Integer)
-    first_at: Mapped[datetime] = mapped_column(UtcTime)
-    last_at: Mapped[datetime] = mapped_column(UtcTime)
-    last_run_id: Mapped[str] = mapped_column(String)
-    last_value: Mapped[float] = mapped_column(Double)
-    direction: Mapped[str | None] = mapped_column(String)
-    direction_at: Mapped[datetime | None] = mapped_column(UtcTime)
+    key = Column(String, primary_key=True)
+    case_key = Column(String, nullable=False)
+    metric = Column(String, nullable=False)
+    unit = Column(String, nullable=False)
+    machine = Column(String, nullable=False)
+    fingerprint = Column(String, nullable=False)
+    num_points = Column(Integer, nullable=False)
+    first_at = Column(UtcTime, nullable=False)
+    last_at = Column(UtcTime, nullable=False)
+    last_run_id = Column(String, nullable=False)
+    last_value = Column(Double, nullable=False)
+    direction = Column(String)
+    direction_at = Column(UtcTime)
 
 
-class LatestResultTable(Base):
+SeriesTable = _table("series", SeriesColumns)
+
+
+class LatestResultColumns(TypedColumns):
     """Summary written by ingest: the newest result of each case on each machine in each toolchain.
 
     A deferred case has no result here. The key is (machine, toolchain, case_key).
     """
 
-    __tablename__ = "latest_results"
-
-    machine: Mapped[str] = mapped_column(String)
-    toolchain: Mapped[str] = mapped_column(String)
-    case_key: Mapped[str] = mapped_column(String)
-    result_id: Mapped[str] = mapped_column(String)
-    run_id: Mapped[str] = mapped_column(String)
-    run_started_at: Mapped[datetime] = mapped_column(UtcTime)
-    revision: Mapped[str] = mapped_column(String)
-    fingerprint: Mapped[str] = mapped_column(String)
-    outcome: Mapped[str] = mapped_column(String)
-    reason: Mapped[str] = mapped_column(Text)
-    effective_mode: Mapped[str] = mapped_column(String)
-    started_at: Mapped[datetime] = mapped_column(UtcTime)
-    finished_at: Mapped[datetime] = mapped_column(UtcTime)
-    warnings: Mapped[list[dict[str, Any]]] = mapped_column(JSON)
-
-    __table_args__ = (Index("ix_latest_results_case", "case_key").ddl_if(dialect="postgresql"),)
-    __mapper_args__ = {"primary_key": [machine, toolchain, case_key]}
+    machine = Column(String, nullable=False)
+    toolchain = Column(String, nullable=False)
+    case_key = Column(String, nullable=False)
+    result_id = Column(String, nullable=False)
+    run_id = Column(String, nullable=False)
+    run_started_at = Column(UtcTime, nullable=False)
+    revision = Column(String, nullable=False)
+    fingerprint = Column(String, nullable=False)
+    outcome = Column(String, nullable=False)
+    reason = Column(Text, nullable=False)
+    effective_mode = Column(String, nullable=False)
+    started_at = Column(UtcTime, nullable=False)
+    finished_at = Column(UtcTime, nullable=False)
+    warnings = Column(JSON, nullable=False)
 
 
-class LatestMeasurementTable(Base):
+LatestResultTable = _table(
+    "latest_results",
+    LatestResultColumns,
+    Index("ix_latest_results_case", "case_key").ddl_if(dialect="postgresql"),
+    key=("machine", "toolchain", "case_key"),
+)
+
+
+class LatestMeasurementColumns(TypedColumns):
     """Summary written by ingest: the measurements of the results in `latest_results`.
 
     The key is (machine, toolchain, case_key, metric).
     """
 
-    __tablename__ = "latest_measurements"
-
-    machine: Mapped[str] = mapped_column(String)
-    toolchain: Mapped[str] = mapped_column(String)
-    case_key: Mapped[str] = mapped_column(String)
-    metric: Mapped[str] = mapped_column(String)
-    unit: Mapped[str] = mapped_column(String)
-    num_samples: Mapped[int] = mapped_column(Integer)
-    median: Mapped[float] = mapped_column(Double)
-    low: Mapped[float] = mapped_column(Double)
-    high: Mapped[float] = mapped_column(Double)
-    method: Mapped[str] = mapped_column(Text)
-
-    __table_args__ = (
-        Index("ix_latest_measurements_case", "case_key").ddl_if(dialect="postgresql"),
-    )
-    __mapper_args__ = {"primary_key": [machine, toolchain, case_key, metric]}
+    machine = Column(String, nullable=False)
+    toolchain = Column(String, nullable=False)
+    case_key = Column(String, nullable=False)
+    metric = Column(String, nullable=False)
+    unit = Column(String, nullable=False)
+    num_samples = Column(Integer, nullable=False)
+    median = Column(Double, nullable=False)
+    low = Column(Double, nullable=False)
+    high = Column(Double, nullable=False)
+    method = Column(Text, nullable=False)
 
 
-class AlertTable(Base):
+LatestMeasurementTable = _table(
+    "latest_measurements",
+    LatestMeasurementColumns,
+    Index("ix_latest_measurements_case", "case_key").ddl_if(dialect="postgresql"),
+    key=("machine", "toolchain", "case_key", "metric"),
+)
+
+
+class AlertColumns(TypedColumns):
     """One row an alert; `last_good_*`, numbers and settings may be null."""
 
-    __tablename__ = "alerts"
-
-    id: Mapped[str] = mapped_column(String, primary_key=True)
-    series_key: Mapped[str] = mapped_column(String)
-    kind: Mapped[str] = mapped_column(String)
-    state: Mapped[str] = mapped_column(String)
-    verdict: Mapped[str] = mapped_column(String)
-    case_key: Mapped[str] = mapped_column(String)
-    metric: Mapped[str] = mapped_column(String)
-    unit: Mapped[str] = mapped_column(String)
-    machine: Mapped[str] = mapped_column(String)
-    toolchain: Mapped[str] = mapped_column(String)
-    fingerprint: Mapped[str] = mapped_column(String)
-    first_bad_run_id: Mapped[str] = mapped_column(String)
-    first_bad_revision: Mapped[str] = mapped_column(String)
-    first_bad_at: Mapped[datetime] = mapped_column(UtcTime)
-    last_good_run_id: Mapped[str | None] = mapped_column(String)
-    last_good_revision: Mapped[str | None] = mapped_column(String)
-    last_good_at: Mapped[datetime | None] = mapped_column(UtcTime)
-    last_seen: Mapped[datetime] = mapped_column(UtcTime)
-    baseline: Mapped[float | None] = mapped_column(Double)
-    candidate: Mapped[float | None] = mapped_column(Double)
-    change_pct: Mapped[float | None] = mapped_column(Double)
-    interval_low_pct: Mapped[float | None] = mapped_column(Double)
-    interval_high_pct: Mapped[float | None] = mapped_column(Double)
-    is_significant: Mapped[bool] = mapped_column(Boolean)
-    is_relevant: Mapped[bool] = mapped_column(Boolean)
-    is_confirmed: Mapped[bool | None] = mapped_column(Boolean)
-    cause_kind: Mapped[str] = mapped_column(String)
-    cause_text: Mapped[str] = mapped_column(Text)
-    event_id: Mapped[str | None] = mapped_column(String)
-    owner: Mapped[str | None] = mapped_column(String)
-    muted_until: Mapped[datetime | None] = mapped_column(UtcTime)
-    note: Mapped[str | None] = mapped_column(Text)
-    confirmation: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
-    environment_diff: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    id = Column(String, primary_key=True)
+    series_key = Column(String, nullable=False)
+    kind = Column(String, nullable=False)
+    state = Column(String, nullable=False)
+    verdict = Column(String, nullable=False)
+    case_key = Column(String, nullable=False)
+    metric = Column(String, nullable=False)
+    unit = Column(String, nullable=False)
+    machine = Column(String, nullable=False)
+    toolchain = Column(String, nullable=False)
+    fingerprint = Column(String, nullable=False)
+    first_bad_run_id = Column(String, nullable=False)
+    first_bad_revision = Column(String, nullable=False)
+    first_bad_at = Column(UtcTime, nullable=False)
+    last_good_run_id = Column(String)
+    last_good_revision = Column(String)
+    last_good_at = Column(UtcTime)
+    last_seen = Column(UtcTime, nullable=False)
+    baseline = Column(Double)
+    candidate = Column(Double)
+    change_pct = Column(Double)
+    interval_low_pct = Column(Double)
+    interval_high_pct = Column(Double)
+    is_significant = Column(Boolean, nullable=False)
+    is_relevant = Column(Boolean, nullable=False)
+    is_confirmed = Column(Boolean)
+    cause_kind = Column(String, nullable=False)
+    cause_text = Column(Text, nullable=False)
+    event_id = Column(String)
+    owner = Column(String)
+    muted_until = Column(UtcTime)
+    note = Column(Text)
+    confirmation = Column(JSON(none_as_null=True))
+    environment_diff = Column(JSON(none_as_null=True))
 
 
-class AlertChangeTable(Base):
+AlertTable = _table("alerts", AlertColumns)
+
+
+class AlertChangeColumns(TypedColumns):
     """One row a change of an alert or of a pattern's settings, never updated.
 
     It has author, time and reason; `number` counts the changes in the order in which they were
     made.
     """
 
-    __tablename__ = "alert_changes"
-
-    id: Mapped[str] = mapped_column(String, primary_key=True)
-    number: Mapped[int] = mapped_column(Integer)
-    alert_id: Mapped[str] = mapped_column(String)
-    pattern: Mapped[str] = mapped_column(String)
-    at: Mapped[datetime] = mapped_column(UtcTime)
-    by: Mapped[str] = mapped_column(String)
-    field: Mapped[str] = mapped_column(String)
-    old: Mapped[str] = mapped_column(Text)
-    new: Mapped[str] = mapped_column(Text)
-    why: Mapped[str] = mapped_column(Text)
+    id = Column(String, primary_key=True)
+    number = Column(Integer, nullable=False)
+    alert_id = Column(String, nullable=False)
+    pattern = Column(String, nullable=False)
+    at = Column(UtcTime, nullable=False)
+    by = Column(String, nullable=False)
+    field = Column(String, nullable=False)
+    old = Column(Text, nullable=False)
+    new = Column(Text, nullable=False)
+    why = Column(Text, nullable=False)
 
 
-class SeriesSettingsTable(Base):
+AlertChangeTable = _table("alert_changes", AlertChangeColumns)
+
+
+class SeriesSettingsColumns(TypedColumns):
     """One row a pattern: the settings of the series that match it; null is not set.
 
     A pattern is the key of a series or a glob of `case#metric`.
     """
 
-    __tablename__ = "series_settings"
-
-    pattern: Mapped[str] = mapped_column(String, primary_key=True)
-    floor: Mapped[float | None] = mapped_column(Double)
-    muted_until: Mapped[datetime | None] = mapped_column(UtcTime)
-    owner: Mapped[str | None] = mapped_column(String)
-    baseline_run_id: Mapped[str | None] = mapped_column(String)
+    pattern = Column(String, primary_key=True)
+    floor = Column(Double)
+    muted_until = Column(UtcTime)
+    owner = Column(String)
+    baseline_run_id = Column(String)
 
 
-class EventTable(Base):
+SeriesSettingsTable = _table("series_settings", SeriesSettingsColumns)
+
+
+class EventColumns(TypedColumns):
     """One row an event: one change, whatever the number of its alerts."""
 
-    __tablename__ = "events"
-
-    id: Mapped[str] = mapped_column(String, primary_key=True)
-    kind: Mapped[str] = mapped_column(String)
-    title: Mapped[str] = mapped_column(Text)
-    size: Mapped[int] = mapped_column(Integer)
+    id = Column(String, primary_key=True)
+    kind = Column(String, nullable=False)
+    title = Column(Text, nullable=False)
+    size = Column(Integer, nullable=False)
 
 
-class JudgedTable(Base):
+EventTable = _table("events", EventColumns)
+
+
+class JudgedColumns(TypedColumns):
     """The candidates of one case, so that the detector runs again only for cases with new results.
 
     `stamp` names the results, rules and code behind them; `claims` is a list in JSON.
     """
 
-    __tablename__ = "judged"
-
-    case_key: Mapped[str] = mapped_column(String, primary_key=True)
-    stamp: Mapped[str] = mapped_column(String)
-    claims: Mapped[str] = mapped_column(Text)
+    case_key = Column(String, primary_key=True)
+    stamp = Column(String, nullable=False)
+    claims = Column(Text, nullable=False)
 
 
-class IngestedTable(Base):
+JudgedTable = _table("judged", JudgedColumns)
+
+
+class IngestedColumns(TypedColumns):
     """The ingested spool files, which make ingest exactly-once. The key is spool_id."""
 
-    __tablename__ = "ingested"
-
-    spool_id: Mapped[str] = mapped_column(String)
-    ingested_at: Mapped[datetime] = mapped_column(UtcTime)
-
-    __table_args__ = (Index("ix_ingested_spool_id", "spool_id").ddl_if(dialect="postgresql"),)
-    __mapper_args__ = {"primary_key": [spool_id]}
+    spool_id = Column(String, nullable=False)
+    ingested_at = Column(UtcTime, nullable=False)
 
 
-class StoreVersionTable(Base):
+IngestedTable = _table(
+    "ingested",
+    IngestedColumns,
+    Index("ix_ingested_spool_id", "spool_id").ddl_if(dialect="postgresql"),
+    key=("spool_id",),
+)
+
+
+class StoreVersionColumns(TypedColumns):
     """One row (id 1): a counter that every write raises, for stores without a stamp file.
 
     On PostgreSQL its row lock is also the lock of writers: one at a time.
     """
 
-    __tablename__ = "generation"
-
-    id: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
-    value: Mapped[int] = mapped_column(BigInteger)
+    id = Column(Integer, primary_key=True, autoincrement=False)
+    value = Column(BigInteger, nullable=False)
 
 
-class JobTable(Base):
+StoreVersionTable = _table("generation", StoreVersionColumns)
+
+
+class JobColumns(TypedColumns):
     """A queued request for one run; `dedupe_key` keeps a schedule's night from running twice.
 
     Only the scheduler of `machine` takes it, any scheduler if that is null. `holder` is the process
@@ -431,140 +482,148 @@ class JobTable(Base):
     `due_at`; `reason` says why it failed or is tried again.
     """
 
-    __tablename__ = "jobs"
-
-    id: Mapped[str] = mapped_column(String, primary_key=True)
-    dedupe_key: Mapped[str] = mapped_column(String)
-    suite: Mapped[str] = mapped_column(String)
-    toolchain: Mapped[str] = mapped_column(String)
-    trigger: Mapped[str] = mapped_column(String)
-    state: Mapped[str] = mapped_column(String)
-    enqueued_at: Mapped[datetime] = mapped_column(UtcTime)
-    leased_at: Mapped[datetime | None] = mapped_column(UtcTime)
-    holder: Mapped[str | None] = mapped_column(String)
-    num_attempts: Mapped[int] = mapped_column(Integer)
-    run_id: Mapped[str | None] = mapped_column(String)
-    due_at: Mapped[datetime | None] = mapped_column(UtcTime)
-    reason: Mapped[str | None] = mapped_column(Text)
-    machine: Mapped[str | None] = mapped_column(String)
+    id = Column(String, primary_key=True)
+    dedupe_key = Column(String, nullable=False)
+    suite = Column(String, nullable=False)
+    toolchain = Column(String, nullable=False)
+    trigger = Column(String, nullable=False)
+    state = Column(String, nullable=False)
+    enqueued_at = Column(UtcTime, nullable=False)
+    leased_at = Column(UtcTime)
+    holder = Column(String)
+    num_attempts = Column(Integer, nullable=False)
+    run_id = Column(String)
+    due_at = Column(UtcTime)
+    reason = Column(Text)
+    machine = Column(String)
 
 
-class SchedulerTable(Base):
+JobTable = _table("jobs", JobColumns)
+
+
+class SchedulerColumns(TypedColumns):
     """The last report of the scheduler of a machine; `process` is `host/pid/start`.
 
     `doing` is empty while it waits. `schedules`, `devices` and `disks` are lists as JSON;
     `num_waiting` and `num_broken` count the files of its spool.
     """
 
-    __tablename__ = "schedulers"
-
-    machine: Mapped[str] = mapped_column(String, primary_key=True)
-    process: Mapped[str] = mapped_column(String)
-    version: Mapped[str] = mapped_column(String)
-    started_at: Mapped[datetime] = mapped_column(UtcTime)
-    heartbeat_at: Mapped[datetime] = mapped_column(UtcTime)
-    doing: Mapped[str] = mapped_column(Text)
-    schedules: Mapped[list[dict[str, Any]]] = mapped_column(JSON)
-    devices: Mapped[list[dict[str, Any]]] = mapped_column(JSON)
-    disks: Mapped[list[dict[str, Any]]] = mapped_column(JSON)
-    num_waiting: Mapped[int] = mapped_column(Integer)
-    num_broken: Mapped[int] = mapped_column(Integer)
+    machine = Column(String, primary_key=True)
+    process = Column(String, nullable=False)
+    version = Column(String, nullable=False)
+    started_at = Column(UtcTime, nullable=False)
+    heartbeat_at = Column(UtcTime, nullable=False)
+    doing = Column(Text, nullable=False)
+    schedules = Column(JSON, nullable=False)
+    devices = Column(JSON, nullable=False)
+    disks = Column(JSON, nullable=False)
+    num_waiting = Column(Integer, nullable=False)
+    num_broken = Column(Integer, nullable=False)
 
 
-class LiveLogTable(Base):
+SchedulerTable = _table("schedulers", SchedulerColumns)
+
+
+class LiveLogColumns(TypedColumns):
     """The last output of the running case of a run; deleted when the run ends.
 
     `log` is an object in JSON: the case, and its last lines with the bytes before each.
     """
 
-    __tablename__ = "live_logs"
-
-    run_id: Mapped[str] = mapped_column(String, primary_key=True)
-    at: Mapped[datetime] = mapped_column(UtcTime)
-    log: Mapped[dict[str, Any]] = mapped_column(JSON)
+    run_id = Column(String, primary_key=True)
+    at = Column(UtcTime, nullable=False)
+    log = Column(JSON, nullable=False)
 
 
-class AnnotationTable(Base):
+LiveLogTable = _table("live_logs", LiveLogColumns)
+
+
+class AnnotationColumns(TypedColumns):
     """One row an annotation of a date, never deleted: text, series, author and time.
 
     `pattern` is a glob of `case#metric`. `removed_by` and `removed_at` are null until its removal.
     """
 
-    __tablename__ = "annotations"
-
-    id: Mapped[str] = mapped_column(String, primary_key=True)
-    at: Mapped[datetime] = mapped_column(UtcTime)
-    pattern: Mapped[str] = mapped_column(String)
-    text: Mapped[str] = mapped_column(Text)
-    by: Mapped[str] = mapped_column(String)
-    made_at: Mapped[datetime] = mapped_column(UtcTime)
-    removed_by: Mapped[str | None] = mapped_column(String)
-    removed_at: Mapped[datetime | None] = mapped_column(UtcTime)
+    id = Column(String, primary_key=True)
+    at = Column(UtcTime, nullable=False)
+    pattern = Column(String, nullable=False)
+    text = Column(Text, nullable=False)
+    by = Column(String, nullable=False)
+    made_at = Column(UtcTime, nullable=False)
+    removed_by = Column(String)
+    removed_at = Column(UtcTime)
 
 
-class OutboxTable(Base):
+AnnotationTable = _table("annotations", AnnotationColumns)
+
+
+class OutboxColumns(TypedColumns):
     """One row a notification, written in the transaction of its alerts.
 
     `id` is its idempotency key, `number` its position in the order, `alert_ids` a list in JSON.
     `delivery_id` names the delivery that sends it, and `holder` the process.
     """
 
-    __tablename__ = "outbox"
-
-    id: Mapped[str] = mapped_column(String, primary_key=True)
-    number: Mapped[int] = mapped_column(Integer)
-    receiver: Mapped[str] = mapped_column(String)
-    subject: Mapped[str] = mapped_column(String)
-    kind: Mapped[str] = mapped_column(String)
-    severity: Mapped[str] = mapped_column(String)
-    title: Mapped[str] = mapped_column(Text)
-    alert_ids: Mapped[list[str]] = mapped_column(JSON)
-    created_at: Mapped[datetime] = mapped_column(UtcTime)
-    due_at: Mapped[datetime] = mapped_column(UtcTime)
-    state: Mapped[str] = mapped_column(String)
-    num_attempts: Mapped[int] = mapped_column(Integer)
-    num_together: Mapped[int] = mapped_column(Integer)
-    delivery_id: Mapped[str] = mapped_column(String)
-    holder: Mapped[str] = mapped_column(String)
-    attempted_at: Mapped[datetime | None] = mapped_column(UtcTime)
-    last_error: Mapped[str] = mapped_column(Text)
+    id = Column(String, primary_key=True)
+    number = Column(Integer, nullable=False)
+    receiver = Column(String, nullable=False)
+    subject = Column(String, nullable=False)
+    kind = Column(String, nullable=False)
+    severity = Column(String, nullable=False)
+    title = Column(Text, nullable=False)
+    alert_ids = Column(JSON, nullable=False)
+    created_at = Column(UtcTime, nullable=False)
+    due_at = Column(UtcTime, nullable=False)
+    state = Column(String, nullable=False)
+    num_attempts = Column(Integer, nullable=False)
+    num_together = Column(Integer, nullable=False)
+    delivery_id = Column(String, nullable=False)
+    holder = Column(String, nullable=False)
+    attempted_at = Column(UtcTime)
+    last_error = Column(Text, nullable=False)
 
 
-class ReceiverTable(Base):
+OutboxTable = _table("outbox", OutboxColumns)
+
+
+class ReceiverColumns(TypedColumns):
     """One row a receiver of notifications that failed: failures in a row, and the end of its pause.
 
     Only hud.toml has its address and secret.
     """
 
-    __tablename__ = "receivers"
-
-    receiver: Mapped[str] = mapped_column(String, primary_key=True)
-    num_failures: Mapped[int] = mapped_column(Integer)
-    held_until: Mapped[datetime | None] = mapped_column(UtcTime)
+    receiver = Column(String, primary_key=True)
+    num_failures = Column(Integer, nullable=False)
+    held_until = Column(UtcTime)
 
 
-class MessageTable(Base):
+ReceiverTable = _table("receivers", ReceiverColumns)
+
+
+class MessageColumns(TypedColumns):
     """One row a message that its receiver can change: the receiver's name for it, and its subject.
 
     `notification_ids` is a list in JSON. A failed update is tried again at `due_at`.
     """
 
-    __tablename__ = "messages"
-
-    receiver: Mapped[str] = mapped_column(String, primary_key=True)
-    reference: Mapped[str] = mapped_column(String, primary_key=True)
-    notification_ids: Mapped[list[str]] = mapped_column(JSON)
-    sent_at: Mapped[datetime] = mapped_column(UtcTime)
-    num_failures: Mapped[int] = mapped_column(Integer)
-    due_at: Mapped[datetime | None] = mapped_column(UtcTime)
+    receiver = Column(String, primary_key=True)
+    reference = Column(String, primary_key=True)
+    notification_ids = Column(JSON, nullable=False)
+    sent_at = Column(UtcTime, nullable=False)
+    num_failures = Column(Integer, nullable=False)
+    due_at = Column(UtcTime)
 
 
-class MessageAlertTable(Base):
+MessageTable = _table("messages", MessageColumns)
+
+
+class MessageAlertColumns(TypedColumns):
     """One row an alert of such a message: the state that the message reports."""
 
-    __tablename__ = "message_alerts"
+    receiver = Column(String, primary_key=True)
+    reference = Column(String, primary_key=True)
+    alert_id = Column(String, primary_key=True)
+    state = Column(String, nullable=False)
 
-    receiver: Mapped[str] = mapped_column(String, primary_key=True)
-    reference: Mapped[str] = mapped_column(String, primary_key=True)
-    alert_id: Mapped[str] = mapped_column(String, primary_key=True)
-    state: Mapped[str] = mapped_column(String)
+
+MessageAlertTable = _table("message_alerts", MessageAlertColumns)

@@ -114,8 +114,8 @@ def fill_demo(store: Store, *, now: Callable[[], datetime], nights: int = 60, se
     A second call changes nothing. Raises MixedStoreError if the store has real runs.
     """
     documents = list(synthetic_history(now=now, nights=nights, seed=seed))
-    with store.write() as session:
-        num_results = put_documents(session, documents, at=now())
+    with store.write() as connection:
+        num_results = put_documents(connection, documents, at=now())
     detect(store)
     return num_results
 

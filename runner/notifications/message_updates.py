@@ -103,8 +103,8 @@ class Updater:
             answer = self._ask(message, items=items)
         if answer.kind is ResponseKind.REFUSED:
             logger.info("message %s is not updated any more: %s", message.reference, answer.text)
-            with self.store.write(raises_version=False) as session:
-                forget_message(session, message)
+            with self.store.write(raises_version=False) as connection:
+                forget_message(connection, message)
         elif answer.kind is ResponseKind.SENT:
             updated = replace(
                 message,
@@ -112,8 +112,8 @@ class Updater:
                 num_failures=0,
                 due_at=None,
             )
-            with self.store.write(raises_version=False) as session:
-                put_message(session, updated)
+            with self.store.write(raises_version=False) as connection:
+                put_message(connection, updated)
         return answer
 
     def _ask(self, message: SentMessage, *, items: Sequence[Item]) -> Response:
@@ -131,5 +131,5 @@ class Updater:
         retry_after_s = min(answer.retry_after_s or 0.0, MAX_RETRY_AFTER_S)
         pause_s = max(self.jitter(self.policy.limit_s(num_failures)), retry_after_s)
         due_at = self.now() + timedelta(seconds=pause_s)
-        with self.store.write(raises_version=False) as session:
-            put_message(session, replace(message, num_failures=num_failures, due_at=due_at))
+        with self.store.write(raises_version=False) as connection:
+            put_message(connection, replace(message, num_failures=num_failures, due_at=due_at))

@@ -224,8 +224,8 @@ def test_files_set_aside_are_reported_until_removed(
 
 def test_prune_removes_old_notifications(terminal: Terminal, words: SnapshotAssertion) -> None:
     old = replace(make_notification(), state=NotificationState.SENT)
-    with Store(URL).write() as session:
-        put_notifications(session, [old])
+    with Store(URL).write() as connection:
+        put_notifications(connection, [old])
     terminal.clock.advance(40 * 24 * 3600)
     assert "forget" not in terminal.hud("db", "prune", "--dry-run").stdout
     configure("[outbox]", "days = 30")

@@ -90,8 +90,8 @@ def test_dead_letters_are_reported(words: SnapshotAssertion) -> None:
     store = Store("duckdb:///:memory:")
     assert checks.check_notifications(store, receivers=()).state is OK
     dead = replace(make_notification(), state=NotificationState.DEAD)
-    with store.write() as session:
-        put_notifications(session, [dead, replace(dead, id="other", receiver="dev")])
+    with store.write() as connection:
+        put_notifications(connection, [dead, replace(dead, id="other", receiver="dev")])
     check = checks.check_notifications(store, receivers=())
     assert check.state == WARN
     assert check.text == words
@@ -101,8 +101,8 @@ def test_notifications_without_a_receiver_are_reported(words: SnapshotAssertion)
     store = Store("duckdb:///:memory:")
     failed = replace(make_notification("b", receiver="old"), state=NotificationState.FAILED)
     sent = replace(failed, id="c", state=NotificationState.SENT)
-    with store.write() as session:
-        put_notifications(session, [make_notification("a"), failed, sent])
+    with store.write() as connection:
+        put_notifications(connection, [make_notification("a"), failed, sent])
     check = checks.check_notifications(store, receivers=["ops"])
     text = "waiting for receivers that hud.toml does not name: 1 to old"
     assert (check.state, check.text) == (WARN, text)

@@ -27,8 +27,10 @@ WIDTHS = (1440, 800)
 def link(store: Store, address: str) -> Iterator[str]:
     """Return a link to acknowledge an alert, which is open again afterwards."""
     notification = make_notification("msg_e2e", receiver="team", alert_ids=[ALERT_ID])
-    with store.write() as session:
-        put_notifications(session, [replace(notification, title="<b>resnet50</b> became faster")])
+    with store.write() as connection:
+        put_notifications(
+            connection, [replace(notification, title="<b>resnet50</b> became faster")]
+        )
     number = newest_change_number(store)
     action_link = ActionLink(notification_id="msg_e2e", action=Action.ACKNOWLEDGE, number=number)
     until = utc_now() + timedelta(days=1)

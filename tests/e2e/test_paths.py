@@ -57,9 +57,8 @@ from tests.support.stores import dashboard_stores
 store = Store(sys.argv[1])
 run = load_run(store, "latest")
 result = dashboard_stores.result_of(run, run.plan[9], number=0)
-with store.write() as session:
-    ingest.put_result(session, run, result=result, spool_id=result.id, at=result.finished_at)
-    session.flush()
+with store.write() as connection:
+    ingest.put_result(connection, run, result=result, spool_id=result.id, at=result.finished_at)
     print(flush=True)
     sys.stdin.read()
 """
@@ -162,9 +161,9 @@ def test_run_that_one_asks_for_is_measured_before_ones_eyes(
         "before", plan=[case], suite="ours", toolchain="current", finished_at=dashboard_stores.NOW
     )
     result = make_result("before", run=before, case=case)
-    with store.write() as session:
+    with store.write() as connection:
         put_documents(
-            session, [RunDocument(run=before, results=(result,))], at=dashboard_stores.NOW
+            connection, [RunDocument(run=before, results=(result,))], at=dashboard_stores.NOW
         )
     config = tmp_path / "hud.toml"
     config.write_text(HUD_TOML, encoding="utf-8")

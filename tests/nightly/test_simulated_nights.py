@@ -95,8 +95,10 @@ def test_missing_duplicate_and_left_over_items_are_reported(
     shutil.copytree(machine.folder, folder)
     planted = Machine(folder, config="")
     store = Store(f"duckdb:///{planted.store_path}")
-    with store.write() as session:
-        session.execute(delete(JobTable).where(JobTable.dedupe_key == "berlin 2026-03-28T02:30"))
+    with store.write() as connection:
+        connection.execute(
+            delete(JobTable).where(JobTable.c.dedupe_key == "berlin 2026-03-28T02:30")
+        )
     measure_again(store)
     (folder / RECEIVED).unlink()
     (planted.state / "spool" / "late.json").touch()

@@ -91,8 +91,8 @@ def test_a_failed_write_leaves_nothing(store: Store) -> None:
 
 
 def _write_and_fail(store: Store) -> None:
-    with store.write() as session:
-        session.connection().exec_driver_sql("UPDATE runs SET machine = 'other'")
+    with store.write() as connection:
+        connection.exec_driver_sql("UPDATE runs SET machine = 'other'")
         raise ZeroDivisionError
 
 
@@ -128,7 +128,7 @@ def test_plan_at_the_end_of_a_run_is_its_own_and_leaves_no_other_behind(store: S
     assert load_run(store, "run-2").plan == (VIT, BERT)
     store.save_run(make_run("run-2", plan=[BERT], finished_at=ended))
     with store.read() as connection:
-        plans = connection.execute(select(PlanTable.cases)).scalars().all()
+        plans = connection.execute(select(PlanTable.c.cases)).scalars().all()
     assert sorted(case["model"] for plan in plans for case in plan) == sorted(
         [VIT.model, BERT.model]
     )

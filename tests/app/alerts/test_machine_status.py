@@ -56,8 +56,8 @@ def moved(store: Store) -> Store:
                 make_result(f"{run.id}-{case.model}", run=run, case=case, measurements=[measured])
             )
         documents.append(RunDocument(run=run, results=tuple(results)))
-    with store.write() as session:
-        put_documents(session, documents, at=START + timedelta(days=NUM_RUNS))
+    with store.write() as connection:
+        put_documents(connection, documents, at=START + timedelta(days=NUM_RUNS))
     last = make_run_ref(documents[-1].run)
     slower = {"first_bad": last, "cause_kind": "machine", "metric": "latency_cpu_s"}
     save_alerts(
@@ -135,6 +135,6 @@ def test_the_overview_reports_what_receivers_never_got(
 ) -> None:
     assert "Failed notifications" not in text_of(open_page("overview"))
     dead = replace(make_notification(), state=NotificationState.DEAD)
-    with moved.write() as session:
-        put_notifications(session, [dead, make_notification("waits")])
+    with moved.write() as connection:
+        put_notifications(connection, [dead, make_notification("waits")])
     assert texts_of(open_page("overview"), "notice") == words

@@ -96,8 +96,8 @@ def save(store: Store, *results: tuple[Run, CaseResult]) -> None:
     documents = [
         RunDocument(run=run, results=tuple(run_results)) for run, run_results in by_run.values()
     ]
-    with store.write() as session:
-        put_documents(session, documents, at=dashboard_stores.NOW)
+    with store.write() as connection:
+        put_documents(connection, documents, at=dashboard_stores.NOW)
 
 
 def save_two_nights(store: Store, **values: Any) -> None:

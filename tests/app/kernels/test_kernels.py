@@ -67,9 +67,9 @@ def save(
         details={} if profile is None else {"profile": profile},
     )
     result = dataclasses.replace(result, kernels=kernels, sources=(SOURCE,))
-    with store.write() as session:
-        ingest.put_run(session, run, at=run.started_at)
-        ingest.put_result(session, run, result=result, spool_id=result_id, at=run.started_at)
+    with store.write() as connection:
+        ingest.put_run(connection, run, at=run.started_at)
+        ingest.put_result(connection, run, result=result, spool_id=result_id, at=run.started_at)
 
 
 PARAMS = {"run": "run-1", "case": CASE.key}

@@ -51,8 +51,8 @@ def store(seeded: Path) -> Store:
     dead = dataclasses.replace(
         make_notification("msg_1"), title=HOSTILE, state=NotificationState.DEAD
     )
-    with store.write() as session:
-        put_notifications(session, [dead])
+    with store.write() as connection:
+        put_notifications(connection, [dead])
     return store
 
 
@@ -106,8 +106,8 @@ def test_the_page_shows_schedulers_next_runs_queue_devices_and_disks(
 def test_notifications_without_a_receiver_are_reported(
     open_page: OpenPage, store: Store, monkeypatch: pytest.MonkeyPatch, name: str, is_shown: bool
 ) -> None:
-    with store.write() as session:
-        put_notifications(session, [make_notification("msg_2", receiver="old")])
+    with store.write() as connection:
+        put_notifications(connection, [make_notification("msg_2", receiver="old")])
     receiver = ShownSetting(section=f"receivers.{name}", key="url", value="", is_set=True)
     monkeypatch.setenv(SETTINGS_VARIABLE, settings_to_json([receiver]))
     text = "1 message waits for the receiver old, which hud.toml does not name"

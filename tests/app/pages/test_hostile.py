@@ -121,8 +121,8 @@ def hostile(store: Store) -> None:
             for index, case in enumerate(cases)
         )
         documents.append(RunDocument(run=run, results=results))
-    with store.write() as session:
-        put_documents(session, documents, at=dashboard_stores.NOW)
+    with store.write() as connection:
+        put_documents(connection, documents, at=dashboard_stores.NOW)
     run_ref = make_run_ref(documents[1].run)
     alerts = [
         make_alert(

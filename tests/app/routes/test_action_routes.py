@@ -66,8 +66,8 @@ def tell(store: Store, *alerts: Alert, receiver: str = "team", title: str = "slo
     notification = make_notification(
         "msg_1", receiver=receiver, title=title, alert_ids=[alert.id for alert in alerts]
     )
-    with store.write() as session:
-        put_notifications(session, [notification])
+    with store.write() as connection:
+        put_notifications(connection, [notification])
 
 
 def revise(store: Store, alerts: Iterable[Alert]) -> None:

@@ -80,8 +80,8 @@ def page_of_case(store: Store, open_page: OpenPage) -> Any:
         warnings=[RunWarning(code="drift", text="it drifts", hint="run it again")],
         details=DETAILS,
     )
-    with store.write() as session:
-        put_documents(session, [RunDocument(run=run, results=(result,))], at=START)
+    with store.write() as connection:
+        put_documents(connection, [RunDocument(run=run, results=(result,))], at=START)
     return lambda **params: open_page("run", case=CASE.key, **params)
 
 
@@ -185,8 +185,8 @@ def test_a_case_with_nothing_but_an_outcome_has_no_empty_parts(
 ) -> None:
     run = make_run(plan=(CASE,))
     failed = make_result("r1", run=run, case=CASE, outcome=Outcome.FAILED, reason="no")
-    with store.write() as session:
-        put_documents(session, [RunDocument(run=run, results=(failed,))], at=START)
+    with store.write() as connection:
+        put_documents(connection, [RunDocument(run=run, results=(failed,))], at=START)
     html = html_of(open_page("run", case=CASE.key))
     for label in ("warnings", "measurements", "accuracy", "conditions", "what is missing"):
         assert f'aria-label="{label}"' not in html

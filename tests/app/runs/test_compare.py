@@ -212,8 +212,8 @@ def test_a_store_of_one_run_reports_that_a_second_is_needed(
         )
         for case in run.plan
     )
-    with store.write() as session:
-        put_documents(session, [RunDocument(run=run, results=results)], at=dashboard_stores.NOW)
+    with store.write() as connection:
+        put_documents(connection, [RunDocument(run=run, results=results)], at=dashboard_stores.NOW)
     page = compared(open_page)
     text = text_of(page)
     assert texts_of(page, "notice", "empty") == words
@@ -243,8 +243,8 @@ def test_the_file_has_every_row_and_no_formula(open_page: OpenPage, store: Store
             f"r{number}", run=run, case=case, measurements=[dashboard_stores.make_measurement()]
         )
         documents.append(RunDocument(run=run, results=(result,)))
-    with store.write() as session:
-        put_documents(session, documents, at=dashboard_stores.NOW)
+    with store.write() as connection:
+        put_documents(connection, documents, at=dashboard_stores.NOW)
     assert '<a href="http://x' not in html_of(compared(open_page))
     page = compare_data.load_compare(CompareState()).value
     rows = list(csv.DictReader(io.StringIO(compared_csv(page.rows, page=page))))

@@ -58,9 +58,9 @@ def ok(run: Run, case: Case, *, speedup: float) -> CaseResult:
 
 
 def fill(store: Store, run: Run, results: Sequence[CaseResult]) -> None:
-    with store.write() as session:
+    with store.write() as connection:
         put_documents(
-            session, [RunDocument(run=run, results=tuple(results))], at=dashboard_stores.NOW
+            connection, [RunDocument(run=run, results=tuple(results))], at=dashboard_stores.NOW
         )
 
 

@@ -105,8 +105,8 @@ def night(number: int) -> RunDocument:
 
 
 def put(terminal: Terminal, *documents: RunDocument) -> None:
-    with terminal.store().write() as session:
-        put_documents(session, documents, at=START)
+    with terminal.store().write() as connection:
+        put_documents(connection, documents, at=START)
 
 
 def test_what_is_exported_as_v3_is_imported_as_it_was(terminal: Terminal) -> None:

@@ -62,8 +62,8 @@ class Office:
         notification = make_notification(
             id, receiver="team", alert_ids=[alert.id for alert in alerts]
         )
-        with self.store.write() as session:
-            put_notifications(session, [replace(notification, kind=kind)])
+        with self.store.write() as connection:
+            put_notifications(connection, [replace(notification, kind=kind)])
 
     def revise(self, *alerts: Alert) -> None:
         revisions = tuple(Revision(alert=alert) for alert in alerts)
@@ -89,7 +89,7 @@ class Office:
 
     def num_retained(self) -> int:
         with self.store.read() as connection:
-            return len(connection.execute(select(MessageTable.reference)).all())
+            return len(connection.execute(select(MessageTable.c.reference)).all())
 
 
 @pytest.fixture(params=["slack", "discord"])
@@ -237,8 +237,8 @@ def test_alerts_that_a_digest_only_counts_are_in_the_next(office: Office) -> Non
         make_notification(f"msg_{alert.id}", receiver="team", alert_ids=[alert.id])
         for alert in alerts
     ]
-    with office.store.write() as session:
-        put_notifications(session, items)
+    with office.store.write() as connection:
+        put_notifications(connection, items)
     office.send()
     office.take_calls()
     fixed = [replace(alerts[number], state=AlertState.FIXED) for number in (0, 11)]

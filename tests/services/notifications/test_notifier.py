@@ -61,8 +61,8 @@ def parse(content: str) -> Config:
 
 
 def fill(terminal: Terminal, *notifications: Notification) -> None:
-    with terminal.store().write() as session:
-        put_notifications(session, notifications)
+    with terminal.store().write() as connection:
+        put_notifications(connection, notifications)
 
 
 def test_receivers_and_routes_are_read() -> None:

@@ -53,8 +53,8 @@ STEP = [2.0] * 12 + [1.4] * 4
 
 
 def fill(store: Store, *notifications: Notification) -> None:
-    with store.write() as session:
-        put_notifications(session, notifications)
+    with store.write() as connection:
+        put_notifications(connection, notifications)
 
 
 def states(store: Store) -> list[str]:

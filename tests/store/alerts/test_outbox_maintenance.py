@@ -29,8 +29,8 @@ LATER = START + timedelta(days=90)
 
 
 def fill(store: Store, *notifications: Notification) -> None:
-    with store.write() as session:
-        put_notifications(session, notifications)
+    with store.write() as connection:
+        put_notifications(connection, notifications)
 
 
 def sent(id: str, **fields: object) -> Notification:

@@ -28,9 +28,9 @@ ALERTS = [make_alert(name, case=make_case(name)) for name in "ab"]
 
 
 def put(store: Store, *messages: SentMessage) -> None:
-    with store.write() as session:
+    with store.write() as connection:
         for message in messages:
-            put_message(session, message)
+            put_message(connection, message)
 
 
 def outdated(store: Store, *, receivers: tuple[str, ...] = ("team",)) -> list[str]:
@@ -68,8 +68,8 @@ def test_an_update_that_failed_waits_and_forgets_nothing_that_was_reported(store
 def test_what_is_forgotten_is_never_outdated(store: Store) -> None:
     save_alerts(store, [replace(ALERTS[0], state=AlertState.FIXED)])
     put(store, MESSAGE, replace(MESSAGE, receiver="ops"))
-    with store.write() as session:
-        forget_message(session, MESSAGE)
+    with store.write() as connection:
+        forget_message(connection, MESSAGE)
     assert outdated(store, receivers=("team", "ops")) == ["C1 1.2"]
     assert load_reported(store, receiver="team", states={"a": "open"}) == set()
 

@@ -77,11 +77,11 @@ def test_settings_survive_the_store(store: Store, item: SeriesSettings) -> None:
 @given(item=CHANGES)
 def test_change_survives_the_store_once(store: Store, item: AlertChange) -> None:
     is_new = item.id not in {change.id for change in load_changes(store)}
-    with store.write() as session:
-        missing = missing_changes(session, [item, item])
+    with store.write() as connection:
+        missing = missing_changes(connection, [item, item])
         assert missing == [item] * is_new
-        put_changes(session, missing)
-        assert missing_changes(session, [item]) == []
+        put_changes(connection, missing)
+        assert missing_changes(connection, [item]) == []
     if is_new:
         assert item in load_changes(store)
         assert item in load_changes(store, alert_id=item.alert_id)

@@ -40,8 +40,8 @@ def _result(run_id: str, number: int, level: float | str) -> CaseResult:
 
 
 def put(store: Store, documents: Sequence[RunDocument]) -> None:
-    with store.write() as session:
-        put_documents(session, documents, at=START)
+    with store.write() as connection:
+        put_documents(connection, documents, at=START)
 
 
 def test_step_in_the_store_becomes_an_alert_once(store: Store) -> None:

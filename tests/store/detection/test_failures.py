@@ -111,8 +111,8 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
         run = make_run(f"run-{number}", plan=[CASE], started_at=at, finished_at=at)
         result = make_result(f"bert-{number}", run=run, outcome=outcome, reason=reason)
         documents.append(make_document(run, results=[result]))
-    with terminal.store().write() as session:
-        put_documents(session, documents, at=START)
+    with terminal.store().write() as connection:
+        put_documents(connection, documents, at=START)
     save_alerts(terminal.store(), [failure(f"ok -> failed: {OLD}")])
     return terminal
 

@@ -85,8 +85,8 @@ def night(number: int, *, seed: int = 0) -> RunDocument:
 
 
 def put(store: Store, *documents: RunDocument) -> None:
-    with store.write() as session:
-        put_documents(session, documents, at=START)
+    with store.write() as connection:
+        put_documents(connection, documents, at=START)
 
 
 def state(store: Store) -> object:

@@ -68,8 +68,8 @@ def nights(signs: str, *, first: int = 0, case: Case = BERT, **facts: object) ->
 
 
 def put(store: Store, documents: Sequence[RunDocument]) -> None:
-    with store.write() as session:
-        put_documents(session, documents, at=START)
+    with store.write() as connection:
+        put_documents(connection, documents, at=START)
 
 
 def ends(alerts: Sequence[Alert]) -> list[tuple[str, str, str]]:

@@ -47,16 +47,16 @@ def test_kill_9_at_any_time_loses_nothing_acknowledged(store_url: str) -> None:
 
 def _check_whole(store: Store, *, at_least: list[str]) -> None:
     with store.read() as connection:
-        ids = set(connection.execute(sa.select(CaseResultTable.id)).scalars())
-        ingested = set(connection.execute(sa.select(IngestedTable.spool_id)).scalars())
-        num_samples = connection.execute(sa.select(sa.func.count(SampleTable.value))).scalar()
+        ids = set(connection.execute(sa.select(CaseResultTable.c.id)).scalars())
+        ingested = set(connection.execute(sa.select(IngestedTable.c.spool_id)).scalars())
+        num_samples = connection.execute(sa.select(sa.func.count(SampleTable.c.value))).scalar()
         points = connection.execute(
             sa.select(
-                MeasurementTable.series_key, sa.func.count(MeasurementTable.run_id.distinct())
-            ).group_by(MeasurementTable.series_key)
+                MeasurementTable.c.series_key, sa.func.count(MeasurementTable.c.run_id.distinct())
+            ).group_by(MeasurementTable.c.series_key)
         )
         num_points = {row[0]: row[1] for row in points}
-        headers = connection.execute(sa.select(SeriesTable.key, SeriesTable.num_points))
+        headers = connection.execute(sa.select(SeriesTable.c.key, SeriesTable.c.num_points))
         assert {row[0]: row[1] for row in headers} == num_points
     assert set(at_least) <= ids
     assert ids == ingested
@@ -104,7 +104,7 @@ def _fill(store: Store) -> list[str]:
 def _check_full_store(store: Store, stored: list[str]) -> None:
     assert len(stored) > 0
     with store.read() as connection:
-        ids = connection.execute(sa.select(CaseResultTable.id)).scalars()
+        ids = connection.execute(sa.select(CaseResultTable.c.id)).scalars()
         assert sorted(ids) == sorted(stored)
     assert len(queries.load_samples(store, stored[-1], "latency_s")) == 20_000
 

@@ -15,7 +15,7 @@ from compile_hud.db.queries.results import load_document
 from compile_hud.db.queries.series import find_series
 from compile_hud.db.records.results import CaseResult, RunDocument
 from compile_hud.db.rows.mapping import utc
-from compile_hud.db.schema.tables import Base
+from compile_hud.db.schema.tables import METADATA
 from compile_hud.db.store import Store
 from tests.support.builders import (
     START,
@@ -49,8 +49,8 @@ def document(number: int) -> RunDocument:
 
 
 def put(store: Store, *documents: RunDocument) -> int:
-    with store.write() as session:
-        return put_documents(session, documents, at=START)
+    with store.write() as connection:
+        return put_documents(connection, documents, at=START)
 
 
 def contents(store: Store) -> dict[str, list[str]]:
@@ -61,7 +61,7 @@ def contents(store: Store) -> dict[str, list[str]]:
                 repr([_plain(value) for name, value in row._mapping.items() if name not in PUT_AT])
                 for row in connection.execute(table.select())
             )
-            for table in Base.metadata.sorted_tables
+            for table in METADATA.sorted_tables
             # Of a server alone, with a number for each write.
             if table.name != "generation"
         }

@@ -98,18 +98,18 @@ def _drawn_measurements(draw: random.Random) -> list[Any]:
 def rows_of(store: Store) -> list[list[tuple[Any, ...]]]:
     with store.read() as connection:
         return [
-            sorted((tuple(row) for row in connection.execute(sa.select(table.__table__))), key=str)
+            sorted((tuple(row) for row in connection.execute(sa.select(table))), key=str)
             for table in SUMMARIES
         ]
 
 
 def rows_from_raw(store: Store) -> list[list[tuple[Any, ...]]]:
     """Return the same, made anew of all results."""
-    with store.write() as session:
+    with store.write() as connection:
         for table in SUMMARIES:
-            session.execute(sa.delete(table))
+            connection.execute(sa.delete(table))
         for statement in FROM_RAW_ROWS:
-            session.execute(sa.text(statement))
+            connection.execute(sa.text(statement))
     return rows_of(store)
 
 
@@ -133,8 +133,8 @@ def test_summaries_written_by_ingest_are_those_of_the_raw_rows_on_every_store(st
 def test_summaries_of_runs_that_come_at_once_are_those_of_the_raw_rows(seed: int) -> None:
     store = Store("duckdb:///:memory:")
     for document in _documents(drawn_results(seed)):
-        with store.write() as session:
-            put_documents(session, [document], at=START)
+        with store.write() as connection:
+            put_documents(connection, [document], at=START)
     assert rows_of(store) == rows_from_raw(store)
 
 

@@ -23,7 +23,7 @@ from compile_hud.db.maintenance.backup import restore_backup, write_backup
 from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.triage import Revision
 from compile_hud.db.schema import migrate
-from compile_hud.db.schema.tables import Base
+from compile_hud.db.schema.tables import METADATA
 from compile_hud.db.store import Store
 from tests.support.builders import make_alert, make_kernel, make_result, make_run
 from tests.support.stores.old_stores import OLDEST, make_old_store
@@ -48,7 +48,7 @@ def contents(store: Store) -> dict[str, list[str]]:
                 json.dumps(list(row), default=str, sort_keys=True)
                 for row in connection.execute(sa.select(table))
             )
-            for table in Base.metadata.sorted_tables
+            for table in METADATA.sorted_tables
             if table.name != "generation"
         }
 

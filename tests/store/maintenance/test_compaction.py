@@ -47,7 +47,7 @@ def trends(store: Store) -> list[list[tuple[str, float]]]:
 
 def hashes(store: Store) -> list[int]:
     with store.read() as connection:
-        return list(connection.execute(sa.select(MeasurementTable.series_hash)).scalars())
+        return list(connection.execute(sa.select(MeasurementTable.c.series_hash)).scalars())
 
 
 def test_rows_of_full_windows_are_put_in_order_and_answers_stay(duckdb_url: str) -> None:
@@ -75,7 +75,7 @@ def test_nights_that_come_later_are_put_in_order_later(duckdb_url: str) -> None:
 
 
 def windows(store: Store) -> list[int]:
-    statement = sa.select(ArrangedTable.level).order_by(ArrangedTable.until)
+    statement = sa.select(ArrangedTable.c.level).order_by(ArrangedTable.c.until)
     with store.read() as connection:
         return list(connection.execute(statement).scalars())
 
@@ -121,11 +121,12 @@ def test_what_earlier_releases_left_apart_becomes_one_window_after_the_other(
     """Not one of all: what is sorted at a time must stay small."""
     store = Store(duckdb_url)
     put_nights(store, 0, 4, cases=CASES[:1])
-    with store.write() as session:
+    with store.write() as connection:
         for number in range(16):
             until = START + timedelta(hours=6 * number)
             level = (number + 1) % 2
-            session.add(ArrangedTable(name="measurements", until=until, level=level))
+            values = {"name": "measurements", "until": until, "level": level}
+            connection.execute(sa.insert(ArrangedTable).values(**values))
     before = trends(store)
     assert compact_measurements(store, window_rows=3) == 2
     assert windows(store) == [2, 2, 1, 0]

@@ -25,8 +25,8 @@ def store(request: pytest.FixtureRequest) -> Store:
 
 def lose(store: Store, table: str, where: str) -> None:
     """Delete rows behind the back of the store."""
-    with store.write() as session:
-        session.connection().execute(sa.text(f"DELETE FROM {table} WHERE {where}"))
+    with store.write() as connection:
+        connection.execute(sa.text(f"DELETE FROM {table} WHERE {where}"))
 
 
 def test_a_store_as_it_is_written_has_no_orphans(store: Store) -> None:

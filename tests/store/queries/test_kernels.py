@@ -78,8 +78,8 @@ def test_code_is_stored_once_however_many_results_have_it(store: Store) -> None:
         make_document(make_run(run_id), results=[result_with(ADD, id=run_id, run_id=run_id)])
         for run_id in ("run-2", "run-3")
     ]
-    with store.write() as session:
-        assert put_documents(session, documents, at=START) == 2
+    with store.write() as connection:
+        assert put_documents(connection, documents, at=START) == 2
     assert (num_rows(store, "kernels"), num_rows(store, "kernel_sources")) == (3, 1)
     assert num_rows(store, "kernel_origins") == 1
     for run_id in ("run-1", "run-2", "run-3"):
@@ -106,9 +106,9 @@ def store_without_kernels(duckdb_url: str) -> Store:
     """Return a store whose tables of kernels are gone: whoever reads them fails."""
     store = Store(duckdb_url)
     ingest(store, result_with(ADD))
-    with store.write() as session:
+    with store.write() as connection:
         for table in ("kernels", "kernel_sources", "kernel_origins"):
-            session.execute(text(f"DROP TABLE {table}"))
+            connection.execute(text(f"DROP TABLE {table}"))
     return store
 
 

@@ -45,8 +45,8 @@ def filled(store: Store) -> Store:
     """Return a store with five nights of two cases, and one of another toolchain."""
     documents = [document(number, 0.01 * (number + 1)) for number in range(5)]
     documents.append(document(9, 9.0, toolchain="nightly"))
-    with store.write() as session:
-        put_documents(session, documents, at=START + timedelta(days=9))
+    with store.write() as connection:
+        put_documents(connection, documents, at=START + timedelta(days=9))
     return store
 
 
@@ -68,8 +68,8 @@ def test_a_scope_without_a_run_has_none(filled: Store) -> None:
 def test_a_case_was_last_ok_in_the_newest_run_that_has_it_so(filled: Store) -> None:
     run = make_run("run-7", started_at=START + timedelta(days=7), plan=(BERT, VIT))
     failed = make_result("bad", run=run, case=BERT, outcome=Outcome.FAILED)
-    with filled.write() as session:
-        put_documents(session, [RunDocument(run=run, results=(failed,))], at=run.started_at)
+    with filled.write() as connection:
+        put_documents(connection, [RunDocument(run=run, results=(failed,))], at=run.started_at)
     newest = START + timedelta(days=4)
     assert load_last_ok(filled, machine="box", toolchain="stable") == {
         BERT.key: newest,
@@ -85,8 +85,8 @@ def test_a_result_tells_what_its_model_is_there_for(store: Store) -> None:
         make_result("new", run=run, case=BERT, details=details),
         make_result("old", run=run, case=VIT, details={"workload": {"build": "b"}}),
     )
-    with store.write() as session:
-        put_documents(session, [RunDocument(run=run, results=results)], at=run.started_at)
+    with store.write() as connection:
+        put_documents(connection, [RunDocument(run=run, results=results)], at=run.started_at)
     summaries = load_model_summaries(store, ["new", "old", "none"])
     assert summaries == {"new": 'It\'s 100 % "attention".'}
 

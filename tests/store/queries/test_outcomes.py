@@ -30,12 +30,12 @@ def document(number: int, night: Night, *, suite: str = "nightly") -> RunDocumen
 
 
 def put(store: Store, nights: Sequence[Night], *, suites: Mapping[int, str] | None = None) -> None:
-    with store.write() as session:
+    with store.write() as connection:
         documents = [
             document(number, night, suite=(suites or {}).get(number, "nightly"))
             for number, night in enumerate(nights)
         ]
-        put_documents(session, documents, at=START)
+        put_documents(connection, documents, at=START)
 
 
 def unusual(store: Store) -> list[str]:

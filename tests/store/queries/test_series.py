@@ -36,9 +36,9 @@ def night(number: int, *, toolchain: str = "stable") -> Run:
 def nights(store: Store) -> list[Run]:
     """Return six runs of one toolchain, with one of another between them."""
     runs = [night(number) for number in range(6)]
-    with store.write() as session:
+    with store.write() as connection:
         put_documents(
-            session,
+            connection,
             [
                 make_document(
                     run,

@@ -16,7 +16,7 @@ from compile_hud.db.errors import StoreTooNew, StoreTooOld
 from compile_hud.db.queries import results as queries
 from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.schema import migrate
-from compile_hud.db.schema.tables import Base
+from compile_hud.db.schema.tables import METADATA
 from compile_hud.db.schema.version import revision_of
 from compile_hud.db.store import Store
 from tests.store.maintenance.test_backup import contents, fill, url_of
@@ -44,8 +44,8 @@ def upgrade():
 
 
 def _set_revision(store: Store, revision: str) -> None:
-    with store.write() as session:
-        session.connection().execute(
+    with store.write() as connection:
+        connection.execute(
             sa.text("UPDATE alembic_version SET version_num = :revision"), {"revision": revision}
         )
 
@@ -133,7 +133,7 @@ def test_a_store_is_the_same_fresh_migrated_and_upgraded(
             assert schema == expected
             if kind == "postgres":
                 context = MigrationContext.configure(connection, opts={"compare_type": True})
-                assert compare_metadata(context, Base.metadata) == []
+                assert compare_metadata(context, METADATA) == []
 
 
 @pytest.mark.parametrize("kind", ["file", "postgres"])
@@ -226,9 +226,9 @@ def test_migrating_twice_keeps_everything(store: Store) -> None:
 def test_an_older_store_is_upgraded_with_its_rows(store: Store, tmp_path: Path) -> None:
     store.save_run(make_run())
     folder = _later_release(tmp_path)
-    with store.write() as session:
-        migrate.upgrade(session.connection(), name=store.name, folder=folder)
-        note = session.connection().execute(sa.text("SELECT id, note FROM runs")).all()
+    with store.write() as connection:
+        migrate.upgrade(connection, name=store.name, folder=folder)
+        note = connection.execute(sa.text("SELECT id, note FROM runs")).all()
     assert [tuple(row) for row in note] == [("run-1", None)]
 
 

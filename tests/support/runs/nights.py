@@ -55,8 +55,8 @@ class Nights(Terminal):
             _night(first, number, value, facts=facts)
             for number, value in enumerate(values_s, start=1)
         ]
-        with self.store().write() as session:
-            put_documents(session, documents, at=START)
+        with self.store().write() as connection:
+            put_documents(connection, documents, at=START)
 
     def tonight(self, *options: str) -> Result:
         """Run the case once more."""

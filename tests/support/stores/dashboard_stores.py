@@ -204,8 +204,8 @@ def fill(
         run = night(number, plan=plan, is_synthetic=is_synthetic)
         results = tuple(treated(result_of(run, case, number=number)) for case in plan)
         documents.append(RunDocument(run=run, results=results))
-    with store.write() as session:
-        put_documents(session, documents, at=NOW)
+    with store.write() as connection:
+        put_documents(connection, documents, at=NOW)
     save_alerts(store, [regression(), failure(), improvement(), noise()])
 
 
@@ -229,8 +229,8 @@ def fill_normalised(store: Store) -> None:
             f"result-{number}", run=run, case=NORMALISED, measurements=measurements
         )
         documents.append(RunDocument(run=run, results=(result,)))
-    with store.write() as session:
-        put_documents(session, documents, at=NOW)
+    with store.write() as connection:
+        put_documents(connection, documents, at=NOW)
     first_bad = make_run_ref(documents[6].run)
     alert = make_alert("paced", case=NORMALISED, fingerprint="b" * 64, first_bad=first_bad)
     save_alerts(store, [dataclasses.replace(alert, state=AlertState.NOISE)])
@@ -262,8 +262,8 @@ def fill_two_toolchains(store: Store) -> None:
             )
             results = [_in_toolchain(run, case, latency_s) for case in run.plan]
             documents.append(RunDocument(run=run, results=tuple(results)))
-    with store.write() as session:
-        put_documents(session, documents, at=START + timedelta(days=NUM_TURNS))
+    with store.write() as connection:
+        put_documents(connection, documents, at=START + timedelta(days=NUM_TURNS))
     slower = {"case": shared[1], "last_seen": documents[-1].run.started_at}
     in_stable = make_run_ref(documents[-2].run)
     in_nightly = make_run_ref(documents[-1].run)
@@ -291,10 +291,10 @@ def fill_running(store: Store, *, num_done: int, started_at: datetime) -> Run:
     plan = cases()
     run = night(0, plan=plan, state=RunState.RUNNING, finished_at=None)
     run = make_run("run-going", plan=plan, started_at=started_at, environment=run.environment)
-    with store.write() as session:
-        ingest.put_run(session, run, at=started_at)
+    with store.write() as connection:
+        ingest.put_run(connection, run, at=started_at)
         for case in plan[:num_done]:
-            _put(session, run, result_of(run, case, number=0))
+            _put(connection, run, result_of(run, case, number=0))
     return run
 
 
@@ -302,13 +302,13 @@ def fill_hostile(store: Store) -> Run:
     """Write a run of a model whose name is markup of 10 kB, and return it."""
     good, bad = (make_case(HOSTILE_NAME, mode=mode, device="cuda") for mode in ("default", "eager"))
     run = make_run("run-<i>hostile</i>", plan=(good, bad), machine="<b>box</b>")
-    with store.write() as session:
-        ingest.put_run(session, run, at=run.started_at)
-        _put(session, run, make_result("r1", run=run, case=good, warnings=[_HOSTILE_WARNING]))
+    with store.write() as connection:
+        ingest.put_run(connection, run, at=run.started_at)
+        _put(connection, run, make_result("r1", run=run, case=good, warnings=[_HOSTILE_WARNING]))
         failed = make_result(
             "r2", run=run, case=bad, outcome=Outcome.FAILED, reason=HOSTILE_NAME, log_tail="</code>"
         )
-        _put(session, run, failed)
+        _put(connection, run, failed)
     save_alerts(store, [make_alert(case=good, machine=run.machine, first_bad=make_run_ref(run))])
     return run
 
@@ -316,5 +316,5 @@ def fill_hostile(store: Store) -> Run:
 _HOSTILE_WARNING = RunWarning(code="<u>", text=HOSTILE_NAME, hint="<img src=x onerror=alert(1)>")
 
 
-def _put(session: Any, run: Run, result: CaseResult) -> None:
-    ingest.put_result(session, run, result=result, spool_id=result.id, at=result.finished_at)
+def _put(connection: Any, run: Run, result: CaseResult) -> None:
+    ingest.put_result(connection, run, result=result, spool_id=result.id, at=result.finished_at)

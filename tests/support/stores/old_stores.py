@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 
 from compile_hud.db.engine.database import open_database
 from compile_hud.db.engine.readers_writer_lock import LockTimeout
-from compile_hud.db.schema.tables import Base
+from compile_hud.db.schema.tables import METADATA
 from compile_hud.db.store import Store
 from tests.support.builders import START
 
@@ -48,15 +48,15 @@ def make_old_tables(connection: Connection) -> None:
 
 def fill_empty_tables(store: Store) -> None:
     """Put two rows into each empty table of `store`, whatever they mean."""
-    with store.write() as session:
+    with store.write() as connection:
         for table in _tables():
-            if session.execute(sa.select(table).limit(1)).first() is None:
-                session.execute(sa.insert(table), [_made_up(table, number=i) for i in range(2)])
+            if connection.execute(sa.select(table).limit(1)).first() is None:
+                connection.execute(sa.insert(table), [_made_up(table, number=i) for i in range(2)])
 
 
 def _tables() -> list[sa.Table]:
     # A store counts its own writes.
-    return [table for table in Base.metadata.sorted_tables if table.name != "generation"]
+    return [table for table in METADATA.sorted_tables if table.name != "generation"]
 
 
 def _made_up(table: sa.Table, *, number: int) -> dict[str, Any]:

@@ -11,5 +11,5 @@ from compile_hud.db.store import Store
 
 def save_alerts(store: Store, alerts: Sequence[Alert]) -> None:
     """Insert `alerts`, or replace those with the same id; no change is recorded."""
-    with store.write() as session:
-        put_alerts(session, alerts, stored=read_stored_alerts(session))
+    with store.write() as connection:
+        put_alerts(connection, alerts, stored=read_stored_alerts(connection))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compile_hud.db.rows.columns import IDS_PER_READ, batches
+from compile_hud.db.rows.batches import IDS_PER_READ, batches
 
 
 def test_each_id_comes_once_and_no_batch_has_too_many() -> None:
