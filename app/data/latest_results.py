@@ -9,7 +9,7 @@ from compile_hud.app.data.cache import cached_read
 from compile_hud.app.data.mode_summaries import MODE_ORDER
 from compile_hud.app.data.page_records import MachineMove, Overview
 from compile_hud.app.data.runs import load_newest_runs
-from compile_hud.app.data.store import StoreVersion, store_url
+from compile_hud.app.data.store import StoreVersion, open_store, store_url
 from compile_hud.db.alerts.outbox import count_dead_letters
 from compile_hud.db.errors import StoreError
 from compile_hud.db.jobs.health import HEARTBEAT_INTERVAL_S, SchedulerState, load_health
@@ -105,8 +105,10 @@ def load_silent_schedulers() -> Mapping[str, SchedulerState]:
     """
     now = clock.now()
     # A heartbeat changes no version of the store.
-    at = StoreVersion(store_url(), int(now.timestamp() // HEARTBEAT_INTERVAL_S))
+    number = int(now.timestamp() // HEARTBEAT_INTERVAL_S)
+    url = store_url()
     try:
+        at = StoreVersion(url, open_store(url), number)
         schedulers = _schedulers.read_at(at)
     except StoreError:
         return {}

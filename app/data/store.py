@@ -23,11 +23,8 @@ class StoreVersion:
     """The store at one version; all reads for one page see the same."""
 
     url: str
+    store: Store
     number: int
-
-    @property
-    def store(self) -> Store:
-        return open_store(self.url)
 
 
 def store_url() -> str:
@@ -47,7 +44,8 @@ def store_version() -> int:
 
 def current_version() -> StoreVersion:
     """Return the store at its present version."""
-    return StoreVersion(store_url(), store_version())
+    url = store_url()
+    return StoreVersion(url, open_store(url), store_version())
 
 
 def open_store(url: str) -> Store:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from compile_hud.app.ui.format import metric_label, moment, percent, percent_interval, values_text
+from compile_hud.app.ui.format import change_text, duration, metric_label, moment, percent_interval
 from compile_hud.app.ui.theme import VERDICT_STYLES
 from compile_hud.app.ui.urls import DEFAULT_SERIES_METRIC, OUTCOME, series_url
 from compile_hud.db.records.alerts import VANISHED, Alert, alert_bounds, began
@@ -13,6 +13,11 @@ from compile_hud.db.shared.text import KIND_WORDS, short_revision, with_kind
 
 # The title of the bounds of an alert that is no regression.
 _BETTER_WORDS = {"last good": "last before", "first bad": "first better"}
+_METHODS = {
+    "in_turn": "in turn with toolchain {toolchain}, {num_launches} launches a side",
+    "history": "against the history",
+    "repeat": "repeated",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +31,10 @@ class AlertText:
     - `values`: the levels before and after in one unit, `12.3 -> 14.9 ms`; may be empty.
     - `interval`: the interval of the change; may be empty.
     - `metric`: that of the series that shows the alert, "" for an alert about an outcome.
+    - `shown_metric`: the same, the default one for an alert about an outcome.
     - `url`: the relative URL of that series.
     - `bounds`: the revisions on both sides of the change, each with its time.
+    - `confirmation`: the result of re-measuring the alert, "" without one.
     - `style`: the class of the change in theme.py.
     """
 
@@ -39,22 +46,24 @@ class AlertText:
     values: str
     interval: str
     metric: str
+    shown_metric: str
     url: str
     bounds: str
+    confirmation: str
     style: str
-
-    @property
-    def shown_metric(self) -> str:
-        """Return the metric of the series, the default one for an alert about an outcome."""
-        return self.metric or DEFAULT_SERIES_METRIC
 
 
 def alert_text(alert: Alert) -> AlertText:
     """Return the texts of `alert`."""
     metric = "" if alert.metric == OUTCOME else alert.metric
     topic = _topic(alert, metric)
-    values = _values(alert)
-    change = _change(alert, values)
+    level = change_text(
+        (alert.baseline, alert.candidate),
+        unit=alert.unit,
+        change_pct=alert.change_pct,
+        interval_pct=alert.interval_pct,
+    )
+    change = level.percent or level.values or _named_outcome(alert)
     mark = _mark(alert, topic, change)
     named_change = mark if alert.kind == VANISHED and metric else change
     # Noise or a drift is no change of level, and the title says so.
@@ -65,13 +74,15 @@ def alert_text(alert: Alert) -> AlertText:
         change=change,
         named_change=named_change,
         mark=mark,
-        values=values,
-        interval=percent_interval(alert.interval_pct) if alert.interval_pct else "",
+        values=level.values,
+        interval=level.interval,
         metric=metric,
+        shown_metric=metric or DEFAULT_SERIES_METRIC,
         url=series_url(
             alert.case.key, metric=metric, machine=alert.machine, toolchain=alert.toolchain
         ),
         bounds=_bounds(alert),
+        confirmation=_confirmation(alert),
         style=VERDICT_STYLES.get(alert.verdict, ""),
     )
 
@@ -95,11 +106,7 @@ def _topic(alert: Alert, metric: str) -> str:
     return with_kind(metric_label(metric), kind=alert.kind)
 
 
-def _change(alert: Alert, values: str) -> str:
-    if alert.change_pct is not None:
-        return percent(alert.change_pct)
-    if values:
-        return values
+def _named_outcome(alert: Alert) -> str:
     if alert.kind == "outcome":
         return "fails" if alert.verdict is Verdict.REGRESSION else "passes again"
     return alert.kind
@@ -111,12 +118,6 @@ def _mark(alert: Alert, topic: str, change: str) -> str:
     return topic if topic == alert.kind else f"{topic} {change}"
 
 
-def _values(alert: Alert) -> str:
-    if alert.baseline is None or alert.candidate is None:
-        return ""
-    return values_text(alert.baseline, alert.candidate, unit=alert.unit)
-
-
 def _bounds(alert: Alert) -> str:
     words = {} if alert.verdict is Verdict.REGRESSION else _BETTER_WORDS
     return "; ".join(
@@ -124,3 +125,19 @@ def _bounds(alert: Alert) -> str:
         for name, run in alert_bounds(alert)
         if run is not None
     )
+
+
+def _confirmation(alert: Alert) -> str:
+    confirmation = alert.confirmation
+    if not confirmation:
+        return ""
+    baseline = confirmation.get("baseline_side") or {}
+    parts = [str(confirmation.get("verdict", ""))]
+    if how := _METHODS.get(str(confirmation.get("method"))):
+        parts.append(how.format_map({"toolchain": "", "num_launches": "", **baseline}))
+    if confirmation.get("interval_pct"):
+        low, high = confirmation["interval_pct"]
+        parts.append(percent_interval((low, high)))
+    if confirmation.get("seconds") is not None:
+        parts.append(f"took {duration(float(confirmation['seconds']))}")
+    return f"{', '.join(parts)}: {confirmation.get('reason', '')}"

@@ -148,11 +148,38 @@ def scale_for(unit: str, values: Iterable[float]) -> Scale:
     return Scale(factor, name)
 
 
-def values_text(before: float, after: float, *, unit: str) -> str:
-    """Return two values in one scale, `12.3 -> 14.9 ms`."""
-    scale = scale_for(unit, [before, after])
-    first = scale.text(before) if scale.unit == "x" else scale.number(before)
-    return f"{first} -> {scale.text(after)}"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeText:
+    """The texts of a change of level, each empty without its numbers.
+
+    `values` are the levels in one scale, `12.3 -> 14.9 ms`, `percent` the change, and `interval`
+    that of the change.
+    """
+
+    values: str
+    percent: str
+    interval: str
+
+
+def change_text(
+    levels: tuple[float | None, float | None],
+    *,
+    unit: str,
+    change_pct: float | None,
+    interval_pct: tuple[float, float] | None,
+) -> ChangeText:
+    """Return the texts of a change from the first of `levels` to the second."""
+    before, after = levels
+    values = ""
+    if before is not None and after is not None:
+        scale = scale_for(unit, [before, after])
+        first = scale.text(before) if scale.unit == "x" else scale.number(before)
+        values = f"{first} -> {scale.text(after)}"
+    return ChangeText(
+        values=values,
+        percent="" if change_pct is None else percent(change_pct),
+        interval=percent_interval(interval_pct) if interval_pct else "",
+    )
 
 
 def column_scale(unit: str, values: Iterable[float]) -> Scale:

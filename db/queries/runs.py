@@ -227,7 +227,7 @@ def read_run(connection: Connection, run_id: str, *, store: str) -> Run:
             run=run_id,
             candidates=tuple(ids),
         )
-    newest_ids = select(RunTable.id).order_by(*NEWEST_RUN).limit(_MAX_COMPARED)
+    newest_ids = select(RunTable.c.id).order_by(*NEWEST_RUN).limit(_MAX_COMPARED)
     known = ["latest", *connection.execute(newest_ids).scalars()]
     near = " or ".join(difflib.get_close_matches(run_id, known, n=2, cutoff=_MIN_SIMILARITY))
     hint = f" Did you mean {near}?" if near else ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from compile_hud.app.components.evidence import confirmation_text
 from compile_hud.app.ui.alert_text import AlertText, alert_text
 from compile_hud.app.ui.format import moment
 from compile_hud.app.ui.share import code, summary_text
@@ -30,7 +29,7 @@ def _lines(alert: Alert, text: AlertText) -> Iterator[str]:
     )
     for name, value in (
         ("cause", alert.cause_text),
-        ("measured again", confirmation_text(alert)),
+        ("measured again", text.confirmation),
         ("note", alert.note),
     ):
         if value:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from compile_hud.app.components.alert_rows import ALERT_COLUMNS, alert_row
-from compile_hud.app.components.evidence import confirmation_text
 from compile_hud.app.data.page_records import AlertPage
 from compile_hud.app.ui.alert_text import alert_text, event_words
 from compile_hud.app.ui.format import moment
@@ -103,8 +102,8 @@ def alert_facts(page: AlertPage, *, now: datetime) -> str:
     ]
     if page.fails_now:
         pairs.append(("fails now", Cell(text=page.fails_now, style="whole")))
-    if confirmation := confirmation_text(alert):
-        pairs.append(("measured again", Cell(text=confirmation, style="whole")))
+    if text.confirmation:
+        pairs.append(("measured again", Cell(text=text.confirmation, style="whole")))
     if alert.note:
         pairs.append(("note", Cell(text=alert.note, style="whole")))
     return key_values(pairs)

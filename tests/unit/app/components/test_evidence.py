@@ -1,33 +1,8 @@
-"""The bounds and the re-measurement on the page of an alert."""
+"""The environment differences on the page of an alert."""
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any
-
-from syrupy.assertion import SnapshotAssertion
-
-from compile_hud.app.components.evidence import confirmation_text, difference_table
-from tests.support.builders import make_alert
-
-
-def again(**values: Any) -> str:
-    confirmation = {"verdict": "confirmed", "method": "in_turn", "reason": "it is", **values}
-    return confirmation_text(dataclasses.replace(make_alert(), confirmation=confirmation))
-
-
-def test_the_evidence_has_verdict_method_interval_time_and_reason(words: SnapshotAssertion) -> None:
-    side = {"toolchain": "old", "num_launches": 8}
-    text = again(baseline_side=side, interval_pct=[10.0, 14.0], seconds=90.0)
-    assert text == words
-    assert "10.0" in text
-    assert text.endswith(": it is")
-
-
-def test_what_was_not_measured_tells_its_reason_alone() -> None:
-    text = again(verdict="inconclusive", method="none", baseline_side=None, reason="no time")
-    assert text == "inconclusive: no time"
-    assert confirmation_text(make_alert()) == ""
+from compile_hud.app.components.evidence import difference_table
 
 
 def test_each_difference_of_the_ends_is_a_row() -> None:
