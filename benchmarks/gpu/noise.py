@@ -1,4 +1,4 @@
-"""How far processes of the same compiled case differ on one device, in one campaign and between."""
+"""Differences between processes of the same compiled case, in one campaign and between two."""
 
 from __future__ import annotations
 
