@@ -4,6 +4,9 @@ DuckDB compares each parameter of a statement with `pandas.NaT`, and imports pan
 import costs half a second of a processor and 60 MB, for a value that no statement of ours has. If
 the import fails, DuckDB takes the parameter unchanged. Code that imports pandas itself is not
 affected.
+
+DuckDB has no setting for this, and a `duckdb.Value` is compared as well: only None and statements
+without parameters import nothing. Such statements would be compiled anew for each value.
 """
 
 from __future__ import annotations
