@@ -51,7 +51,7 @@ def test_looking_at_an_empty_store_does_not_create_it(
 def test_a_filled_store_is_shown(path: str, open_page: OpenPage) -> None:
     page = open_page(path, **params_of(path))
     assert not page.exception
-    other = {"studies": "No run of this study yet", "health": "No scheduler has worked on this"}
+    other = {"studies": "No run of this study yet", "health": "No scheduler has used this"}
     other["settings"] = "No settings"
     assert other.get(path, "2.13.0.dev202601") in text_of(page)
     assert "SYNTHETIC" not in text_of(page)

@@ -106,7 +106,7 @@ def test_every_case_is_a_link_to_its_run(store: Store, open_page: OpenPage) -> N
         assert f"run?run={run.id}&case={case.key.replace('/', '%2F')}" in links
 
 
-def test_published_figures_name_their_device_beside_ours(store: Store, open_page: OpenPage) -> None:
+def test_published_figures_are_shown_with_both_devices(store: Store, open_page: OpenPage) -> None:
     case = make_case("resnet", family="vision", device="cpu")
     run = study_run("families", [case], name="resnet", device_name="Fake cpu", day=0)
     fill(store, run, [ok(run, case, speedup=2.0)])
