@@ -124,7 +124,7 @@ def test_a_store_without_a_run_may_be_another_than_was_meant(
         "export all --format csv",
     ],
 )
-def test_a_missing_store_is_named_where_no_run_matches(
+def test_a_missing_store_is_reported_where_no_run_matches(
     terminal: Terminal, command: str, words: SnapshotAssertion
 ) -> None:
     result = terminal.hud(*command.split(), "--store", "mistyped.duckdb")

@@ -309,7 +309,7 @@ def test_cpu_seconds_of_the_command_line_are_reported_as_measured() -> None:
         assert f"| `{name}` | {before:.2f} | {after:.2f} |" in text
 
 
-def test_the_answers_about_ordinary_nights_are_told_as_they_came_out() -> None:
+def test_figures_of_ordinary_nights_are_current() -> None:
     document = result("answers_nights")
     text = words("benchmarks/README.md")
     with_history, without = (document["answers"][name] for name in ("history", "no history"))

@@ -42,14 +42,14 @@ def main_row(document: Any) -> Any:
     return next(row for row in document["rows"] if row["metric"] == "latency_cpu_s")
 
 
-def test_a_slower_commit_exits_with_1(terminal: CommitTerminal) -> None:
+def test_a_slower_commit_exits_with_1(terminal: CommitTerminal, words: SnapshotAssertion) -> None:
     names = (terminal.commits["base"], terminal.commits["slower"])
     result = terminal.hud("compare", "--repo", "repo", *names)
     assert result.exit_code == 1, result.output
     sentence, resolution, *_ = result.stdout.splitlines()
     assert sentence.startswith("latency +1")
     assert " at inference/default, " in sentence
-    assert resolution.startswith("could have seen changes above ")
+    assert resolution == words
     # Each launch of one commit ran next to one of the other, which goes first in turn.
     assert terminal.launches[:4] == ["base", "slower", "slower", "base"]
 
@@ -73,14 +73,16 @@ def test_the_default_mode_and_the_models_of_the_repository_are_measured(
     assert cases == [("net", "default")]
 
 
-def test_it_stops_when_the_time_of_the_case_is_over(terminal: CommitTerminal) -> None:
+def test_it_stops_when_the_time_of_the_case_is_over(
+    terminal: CommitTerminal, words: SnapshotAssertion
+) -> None:
     terminal.launch_s = 30.0
     # A minute a pair leaves three pairs, which cannot tell 2 %.
     names = (terminal.commits["base"], terminal.commits["tidy"])
     result = terminal.hud("compare", "--repo", "repo", *names, "--fail-above", "1%")
     assert len(terminal.launches) == 6
     assert result.exit_code == 3, result.output
-    assert "could not tell: could have seen " in result.stdout
+    assert result.stdout == words
     terminal.launches.clear()
     compare(terminal, *names, "--fail-above", "1%", "--minutes", "5")
     assert len(terminal.launches) == 10
@@ -163,11 +165,13 @@ def test_what_does_not_go_together_is_refused(
     assert terminal.launches == []
 
 
-def test_a_commit_that_fails_reports_it_and_exits_with_1(terminal: CommitTerminal) -> None:
+def test_a_commit_that_fails_reports_it_and_exits_with_1(
+    terminal: CommitTerminal, words: SnapshotAssertion
+) -> None:
     (terminal.repository / "level.txt").write_text("-1")
     result = terminal.hud("compare", "--repo", "repo", "--base", terminal.commits["base"])
     assert result.exit_code == 1, result.output
-    assert result.stdout.splitlines()[0] == "ok -> inaccurate at inference/default: far off"
+    assert result.stdout.splitlines()[0] == words
 
 
 def test_ctrl_c_ends_it_and_removes_the_checkouts(terminal: CommitTerminal) -> None:
@@ -185,11 +189,13 @@ def test_one_comparison_at_a_time_uses_the_checkouts(terminal: CommitTerminal) -
         assert terminal.hud("compare", "--repo", "repo", *names).exit_code == 2
 
 
-def test_the_kernels_of_both_ends_are_attached(terminal: CommitTerminal) -> None:
+def test_the_kernels_of_both_ends_are_attached(
+    terminal: CommitTerminal, words: SnapshotAssertion
+) -> None:
     terminal.with_kernels = True
     names = (terminal.commits["base"], terminal.commits["slower"])
     result = terminal.hud("compare", "--repo", "repo", *names)
-    assert "; cause: one more addmm in `extra`, net.py:21" in result.stdout.splitlines()[0]
-    assert "kernels of net/inference/default/fp32/default/cpu" in result.stdout
+    assert result.stdout.splitlines()[0] == words
+    assert result.stdout == words
     (case,) = compare(terminal, *names)["cases"]
     assert [row["class"] for row in case["kernels"]["rows"]] == ["more_often"]

@@ -35,7 +35,7 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Undecided:
     return Undecided(tmp_path)
 
 
-def test_what_cannot_be_told_says_what_could_have_been_seen(terminal: Undecided) -> None:
+def test_an_undecided_comparison_reports_the_detectable_change(terminal: Undecided) -> None:
     document = json.loads(terminal.compare("--json").stdout)
     (resolution,) = document["resolution"]
     assert resolution["num_inconclusive"] == resolution["num_compared"] == 2
@@ -52,7 +52,7 @@ def test_what_cannot_be_told_says_what_could_have_been_seen(terminal: Undecided)
     ("options", "exit_code"),
     [((), 0), (("--fail-on", "regression"), 0), (("--fail-on", "inconclusive"), 3)],
 )
-def test_what_cannot_be_told_fails_where_it_is_asked_for(
+def test_an_undecided_comparison_fails_on_request(
     terminal: Undecided, options: tuple[str, ...], exit_code: int
 ) -> None:
     assert terminal.compare(*options).exit_code == exit_code

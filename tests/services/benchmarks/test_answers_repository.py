@@ -13,7 +13,7 @@ from benchmarks.answers.repository import OURS, planned, summarise
 
 
 @pytest.mark.parametrize("slowdown_pct", list(BLOCKS))
-def test_the_second_commit_adds_as_much_work_as_it_says(tmp_path: Path, slowdown_pct: int) -> None:
+def test_the_second_commit_adds_the_stated_work(tmp_path: Path, slowdown_pct: int) -> None:
     before, after = BLOCKS[slowdown_pct]
     assert after / before == 1 + slowdown_pct / 100
     repository = make_repository(tmp_path, slowdown_pct=slowdown_pct)
