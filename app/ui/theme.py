@@ -17,8 +17,8 @@ VERDICT_COLOURS = {
     Verdict.REGRESSION: REGRESSION,
     Verdict.IMPROVEMENT: IMPROVEMENT,
     Verdict.UNCHANGED: NEUTRAL,
-    Verdict.IDENTICAL: NEUTRAL,
     Verdict.INCONCLUSIVE: NEUTRAL,
+    Verdict.IDENTICAL: NEUTRAL,
 }
 
 # The class of a cell by its verdict; other verdicts have none.

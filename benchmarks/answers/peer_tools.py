@@ -68,7 +68,7 @@ _NUM_LOOPS = 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerAnswer:
-    """What a tool said of the two commits: whether it is a regression, the ratio, and its time."""
+    """The answer of a tool about two commits, its ratio, and the time that it took."""
 
     tool: str
     is_regression: bool
@@ -114,7 +114,7 @@ class PeerSetup:
 
 
 def sampling_s(budget_s: float, *, num_processes: int) -> float:
-    """Return how long each of `num_processes` may sample within `budget_s`."""
+    """Return the seconds of sampling of each of `num_processes` within `budget_s`."""
     return max(MIN_SAMPLING_S, budget_s / num_processes - START_S)
 
 
@@ -250,7 +250,7 @@ PEERS: dict[str, Peer] = {
 def ask(
     tool: str, repository: PlantedRepository, *, setup: PeerSetup, budget_s: float
 ) -> PeerAnswer:
-    """Return what `tool` says of the two commits of `repository`."""
+    """Return the answer of `tool` about the two commits of `repository`."""
     started_s = time.monotonic()
     is_regression, ratio = PEERS[tool](repository, setup=setup, budget_s=budget_s)
     return PeerAnswer(

@@ -1,7 +1,7 @@
 """A git repository with an own model, whose second commit does more of the same work.
 
-The model is a stack of equal blocks: one more of twenty is 5 % more work. What surrounds the blocks
-(the call, guards, the first copy) is under 1 % of the latency, so the latency grows by as much.
+The model is a stack of equal blocks: one more of twenty is 5 % more work. The call, the guards and
+the first copy are under 1 % of the latency, so the latency grows by as much.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def example_inputs(config, *, seed):
     generator = torch.Generator().manual_seed(seed)
     return {"input": torch.randn(BATCH, WIDTH, generator=generator)}
 '''
-# What each peer calls: one compiled call on one thread, as `hud` measures it.
+# Each peer calls the compiled model once on one thread, as `hud` measures it.
 _CALL_CODE = '''
 """The compiled model as a function without arguments."""
 

@@ -1,8 +1,8 @@
-"""How often `hud compare --repo` finds a planted slowdown, and how often equal commits fail.
+"""Rates at which `hud compare --repo` finds planted slowdowns, and at which equal commits fail.
 
 Each trial makes a git repository whose second commit does 5, 8, 12 or 15 % more of the same work
-(0 %: a comment), and compares the two commits: first with `hud compare --repo`, then with each
-other tool in at most the time that this took. Trials of all sizes take turns, so that the load of
+(0 %: a comment). It compares the two commits with `hud compare --repo`, and then with each other
+tool in at most the same time. Trials of all sizes take turns, so that the load of
 the machine falls on all alike. The document is written after each trial, and `--resume` continues
 it.
 """
@@ -41,7 +41,7 @@ _HUD = (sys.executable, "-P", "-m", "compile_hud.runner")
 
 
 def compare_commits(repository: PlantedRepository, *, minutes: float) -> dict[str, Any]:
-    """Return what `hud compare --repo` answers, and the seconds that it took."""
+    """Return the answer of `hud compare --repo`, and the seconds that it took."""
     started_s = time.monotonic()
     done = subprocess.run(
         [

@@ -294,6 +294,7 @@ def _verdict_shape() -> alt.Shape:
         Verdict.IMPROVEMENT: "triangle-down",
         Verdict.UNCHANGED: "circle",
         Verdict.INCONCLUSIVE: "diamond",
+        Verdict.IDENTICAL: "square",
     }
     return alt.Shape(
         "verdict:N",

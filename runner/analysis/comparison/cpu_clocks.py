@@ -23,7 +23,7 @@ from compile_hud.runner.analysis.comparison.measurements import (
     compare_logs,
     inconclusive,
 )
-from compile_hud.runner.analysis.comparison.noise_model import Noise
+from compile_hud.runner.analysis.comparison.noise_model import ComparisonNoise
 from compile_hud.runner.analysis.stats.estimates import Spread
 from compile_hud.runner.analysis.stats.launch_levels import launch_levels
 from compile_hud.runner.analysis.stats.launch_noise import (
@@ -139,10 +139,10 @@ def _against_eager(pair: Pair, names: tuple[str, str], judgement: Judgement) -> 
     )
 
 
-def _ratio_noise(clock: str) -> Noise:
+def _ratio_noise(clock: str) -> ComparisonNoise:
     """Return the noise of a time over that of eager in the same process."""
     sd = PAIRED_WALL_SD if clock == WALL else PAIRED_CPU_SD
-    return Noise(
+    return ComparisonNoise(
         launch=Spread(sd=sd, degrees=PRIOR_DEGREES),
         run=Spread(sd=run_sd("speedup", device="cpu"), degrees=math.inf),
     )

@@ -23,7 +23,7 @@ from compile_hud.db.records.metrics import METRICS, Direction, Metric
 from compile_hud.db.records.results import Measurement, Verdict
 from compile_hud.db.shared.text import signed_percent
 from compile_hud.runner.analysis.comparison.log_change import LogChange, satterthwaite
-from compile_hud.runner.analysis.comparison.noise_model import Noise, NoiseSource
+from compile_hud.runner.analysis.comparison.noise_model import ComparisonNoise, NoiseSource
 from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.stats.estimates import launch_medians, order_statistic_interval
 from compile_hud.runner.analysis.stats.variance_prior import moderated
@@ -82,7 +82,7 @@ class Judgement:
     """
 
     floor: float
-    noise: Noise
+    noise: ComparisonNoise
     max_p: float = FAMILY_ERROR
     max_equivalence_p: float = EQUIVALENCE_ERROR
 
@@ -148,7 +148,7 @@ def log_change(
     baseline: np.ndarray,
     candidate: np.ndarray,
     *,
-    noise: Noise,
+    noise: ComparisonNoise,
     within: tuple[float, float] = (0.0, 0.0),
 ) -> LogChange:
     """Return the change from `baseline` to `candidate`, the logarithms of their launches' levels.

@@ -67,7 +67,7 @@ class NoiseSource(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Noise:
+class ComparisonNoise:
     """The spread of a metric between launches and, beyond it, between runs; both relative.
 
     The degrees of `launch` are those of a prior: the launches of a comparison come on top. `run` is
@@ -99,7 +99,7 @@ class NoiseModel:
     history_priors: Mapping[tuple[str, str], Spread] = field(default_factory=dict)
     runs: Mapping[tuple[str, str], Spread] = field(default_factory=dict)
 
-    def noise(self, pair: Pair, metric: str, *, is_quiet: bool = True) -> Noise:
+    def noise(self, pair: Pair, metric: str, *, is_quiet: bool = True) -> ComparisonNoise:
         """Return the noise of `metric` in `pair`, which both sides have."""
         case = pair.baseline.case
         key = (metric, case.device)
@@ -111,26 +111,26 @@ class NoiseModel:
             # Single launches tell nothing of themselves: the runs differ by as much as they do.
             launch = launch or Spread(sd=level.sd / math.sqrt(share), degrees=level.degrees)
             source = NoiseSource.CASES if own is None else NoiseSource.HISTORY
-            return Noise(launch=launch, run=level, source=source, launch_share=share)
+            return ComparisonNoise(launch=launch, run=level, source=source, launch_share=share)
         table = Spread(
             sd=prior_sd(metric, device=case.device, is_quiet=is_quiet), degrees=PRIOR_DEGREES
         )
         if key in self.runs:
-            return Noise(
+            return ComparisonNoise(
                 launch=launch or Spread(sd=0.0, degrees=math.inf),
                 run=self.runs[key],
                 source=NoiseSource.CASES,
             )
-        return Noise(
+        return ComparisonNoise(
             launch=launch or table,
             run=Spread(sd=run_sd(metric, device=case.device), degrees=math.inf),
             source=NoiseSource.TABLE if launch is None else NoiseSource.CASES,
         )
 
 
-def table_noise(metric: str, *, device: str) -> Noise:
+def table_noise(metric: str, *, device: str) -> ComparisonNoise:
     """Return the noise of `metric` by the fixed table."""
-    return Noise(
+    return ComparisonNoise(
         launch=launch_spread(metric, device=device),
         run=Spread(sd=run_sd(metric, device=device), degrees=math.inf),
     )

@@ -34,7 +34,7 @@ from compile_hud.runner.analysis.comparison.measurements import (
     compare_log_ratios,
     compare_measurements,
 )
-from compile_hud.runner.analysis.comparison.noise_model import Noise, NoiseSource
+from compile_hud.runner.analysis.comparison.noise_model import ComparisonNoise, NoiseSource
 from compile_hud.runner.analysis.comparison.runs import (
     DEFAULT_FAIL_ABOVE,
     CaseComparison,
@@ -112,9 +112,9 @@ def compare_pair(
     return rows_of(pair, comparisons)
 
 
-def _pair_noise(metric: str, *, device: str) -> Noise:
+def _pair_noise(metric: str, *, device: str) -> ComparisonNoise:
     prior = Spread(sd=calm_sd(metric, device=device), degrees=PAIR_PRIOR_DEGREES)
-    return Noise(launch=prior, source=NoiseSource.PAIRS)
+    return ComparisonNoise(launch=prior, source=NoiseSource.PAIRS)
 
 
 def main_metric(pair: Pair) -> str:

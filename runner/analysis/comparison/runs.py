@@ -98,7 +98,7 @@ def compare_results(
         for side in (baseline, candidate)
     )
     history = history_of(baseline, candidate, histories=histories)
-    judge = _RunJudge(
+    judge = _CasePairJudge(
         [Pair(before[key], after[key]) for key in before if key in after],
         fail_above=fail_above,
         history=history,
@@ -145,7 +145,7 @@ def _p_value(comparison: Comparison) -> float:
     return comparison.change.p_value
 
 
-class _RunJudge:
+class _CasePairJudge:
     """Judges the pairs of two runs, by the noise and the error that all of them share."""
 
     def __init__(self, pairs: Sequence[Pair], *, fail_above: float, history: History) -> None:

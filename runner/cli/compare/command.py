@@ -129,7 +129,7 @@ class _MeasuringOptions:
 
 FAIL_ON_REGRESSION, FAIL_ON_INCONCLUSIVE = "regression", "inconclusive"
 _SETTLE_MINUTES = 3.0
-_DECISION_OPTIONS = (
+_VERDICT_OPTIONS = (
     click.option(
         "--settle",
         "settle_minutes",
@@ -150,7 +150,7 @@ _DECISION_OPTIONS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _DecisionOptions:
+class _VerdictOptions:
     """The treatment of inconclusive comparisons."""
 
     settle_minutes: float | None
@@ -179,7 +179,7 @@ class _DecisionOptions:
     metavar="N",
     help="Re-measure regressions N times, and count confirmed ones only.",
 )
-@gather_options(_DecisionOptions, name="decision", options=_DECISION_OPTIONS)
+@gather_options(_VerdictOptions, name="verdict", options=_VERDICT_OPTIONS)
 @click.option("--all", "show_all", is_flag=True, help="Show unchanged rows as well.")
 @report_options
 @json_option
@@ -194,7 +194,7 @@ def compare(
     cases: CaseOptions,
     fail_above: float,
     num_confirmations: int,
-    decision: _DecisionOptions,
+    verdict: _VerdictOptions,
     show_all: bool,
     report: ReportOptions,
     as_json: bool,
@@ -208,14 +208,14 @@ def compare(
     names = tuple(name for name in (baseline, candidate) if name is not None)
     toolchains = measuring.toolchains
     if toolchains or repo.repository is not None:
-        _check_later_launches(num_confirmations, decision)
+        _check_later_launches(num_confirmations, verdict)
     if repo.repository is not None:
         limits = _limits(measuring.max_launches or DEFAULT_MAX_LAUNCHES, fail_above=fail_above)
         request = CommitNames(names=names, toolchains=toolchains, cases=cases)
         measured = measure_commits(repo, request, limits=limits, workspace=workspace)
         _show_commits(measured, fail_above=fail_above, show_all=show_all, as_json=as_json)
         _publish_commits(measured, fail_above=fail_above, report=report, workspace=workspace)
-        sys.exit(_commits_exit_code(measured, fail_on=decision.fail_on))
+        sys.exit(_commits_exit_code(measured, fail_on=verdict.fail_on))
     options = [*cases.option_names(), *measuring.option_names()]
     _check_usage(names, toolchains=toolchains, options=options, repo=repo)
     if toolchains:
@@ -232,10 +232,18 @@ def compare(
         compared = _confirm(
             compared, num_runs=num_confirmations, fail_above=fail_above, workspace=workspace
         )
-        if decision.settle_minutes is not None:
-            budget = timedelta(minutes=decision.settle_minutes)
-            compared = _settle(compared, budget, fail_above=fail_above, workspace=workspace)
+        compared = _settle(
+            compared, verdict.settle_minutes, fail_above=fail_above, workspace=workspace
+        )
     _show(compared, fail_above=fail_above, show_all=show_all, as_json=as_json)
+    _publish(compared, report=report, workspace=workspace)
+    if toolchains and compared.baseline.run.state is RunState.INTERRUPTED:
+        _say_interrupted(compared.baseline)
+        sys.exit(EXIT_INTERRUPTED)
+    sys.exit(_exit_code(compared.rows, fail_on=verdict.fail_on))
+
+
+def _publish(compared: _RunPair, *, report: ReportOptions, workspace: Workspace) -> None:
     write_report(
         compared.rows,
         sides=(compared.baseline, compared.candidate),
@@ -243,17 +251,13 @@ def compare(
         options=report,
         workspace=workspace,
     )
-    if toolchains and compared.baseline.run.state is RunState.INTERRUPTED:
-        _say_interrupted(compared.baseline)
-        sys.exit(EXIT_INTERRUPTED)
-    sys.exit(_exit_code(compared.rows, fail_on=decision.fail_on))
 
 
-def _check_later_launches(num_confirmations: int, decision: _DecisionOptions) -> None:
+def _check_later_launches(num_confirmations: int, verdict: _VerdictOptions) -> None:
     """Raise a usage error for options that launch again after two runs were compared."""
     if num_confirmations:
         raise click.UsageError(_NO_CONFIRM)
-    if decision.settle_minutes is not None:
+    if verdict.settle_minutes is not None:
         raise click.UsageError(_NO_SETTLE)
 
 
@@ -363,11 +367,13 @@ def _confirm(
 
 
 def _settle(
-    compared: _RunPair, budget: timedelta, *, fail_above: float, workspace: Workspace
+    compared: _RunPair, minutes: float | None, *, fail_above: float, workspace: Workspace
 ) -> _RunPair:
-    """Return the comparison after more launches of the undecided cases."""
+    """Return the comparison after `minutes` of launches of the undecided cases, None for none."""
+    if minutes is None:
+        return compared
     settler = ComparisonSettler(
-        budget=budget,
+        budget=timedelta(minutes=minutes),
         fail_above=fail_above,
         workspace=workspace,
         notify=new_progress(workspace),

@@ -14,6 +14,7 @@ import torch
 from syrupy.assertion import SnapshotAssertion
 from torch import Tensor, nn
 
+from compile_hud.db.records.results import Outcome
 from compile_hud.runner.measure import launch
 from compile_hud.runner.measure import shape_sweep as shapes
 from compile_hud.runner.measure.compile import dynamo
@@ -296,11 +297,11 @@ def test_shapes_come_last_and_leave_the_numbers_before_them_alone() -> None:
     assert num_recompiles(context) == 1
 
 
-def test_a_wrong_shape_makes_the_case_inaccurate(
-    monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
-) -> None:
-    monkeypatch.setattr(launch, "sweep_shapes", lambda *_: "at length 6 it is wrong")
-    assert launch._measure(swept(Sum())).reason == words
+def test_a_wrong_shape_makes_the_case_inaccurate(monkeypatch: pytest.MonkeyPatch) -> None:
+    why = "at length 6 it is wrong"
+    monkeypatch.setattr(launch, "sweep_shapes", lambda *_: why)
+    ending = launch._measure(swept(Sum()))
+    assert (ending.outcome, ending.reason) == (Outcome.INACCURATE, why)
 
 
 @pytest.mark.parametrize(

@@ -187,7 +187,7 @@ def test_a_mark_of_a_new_revision_is_reported_when_it_is_alone() -> None:
 
 def test_a_verdict_has_a_shape_as_well_as_a_colour() -> None:
     encoding = trend()["layer"][2]["encoding"]
-    verdicts = ["regression", "improvement", "unchanged", "inconclusive"]
+    verdicts = ["regression", "improvement", "unchanged", "inconclusive", "identical"]
     assert encoding["color"]["scale"]["domain"] == verdicts
     assert encoding["color"]["scale"]["range"][:2] == [REGRESSION, IMPROVEMENT]
     shapes = encoding["shape"]["scale"]
@@ -196,6 +196,7 @@ def test_a_verdict_has_a_shape_as_well_as_a_colour() -> None:
         "improvement": "triangle-down",
         "unchanged": "circle",
         "inconclusive": "diamond",
+        "identical": "square",
     }
 
 

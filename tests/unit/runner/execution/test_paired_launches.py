@@ -89,9 +89,9 @@ def test_cases_judged_together_need_more_evidence() -> None:
         limits = PairLimits(num_cases=num_cases)
         result, _ = _measure(_steady(0.01, seed=1), _steady(0.012, seed=2), limits=limits)
         comparison = next(row for row in result.rows if row.metric == "latency_cpu_s").comparison
-        assert comparison.low is not None
-        assert comparison.high is not None
-        return comparison.high / comparison.low
+        assert comparison.decisive is not None
+        low, high = comparison.decisive
+        return high / low
 
     assert width(20) > width(1)
 

@@ -18,7 +18,7 @@ from compile_hud.runner.analysis.comparison.measurements import (
     compare_measurements,
     decide,
 )
-from compile_hud.runner.analysis.comparison.noise_model import Noise
+from compile_hud.runner.analysis.comparison.noise_model import ComparisonNoise
 from compile_hud.runner.analysis.stats.estimates import Spread
 from compile_hud.runner.analysis.stats.launch_noise import PRIOR_DEGREES, calm_sd, prior_sd, run_sd
 from tests.support.builders import make_measurement
@@ -35,7 +35,7 @@ def judgement(
     """Return the judgement by a prior of eight launches and a known spread of runs."""
     return Judgement(
         floor=floor,
-        noise=Noise(
+        noise=ComparisonNoise(
             launch=Spread(sd=launch_sd, degrees=PRIOR_DEGREES),
             run=Spread(sd=run_sd, degrees=math.inf),
         ),

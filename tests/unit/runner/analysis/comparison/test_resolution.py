@@ -14,7 +14,7 @@ from compile_hud.runner.analysis.comparison.log_change import (
     num_launches_to_settle,
 )
 from compile_hud.runner.analysis.comparison.measurements import Judgement, decide_change
-from compile_hud.runner.analysis.comparison.noise_model import Noise, NoiseSource
+from compile_hud.runner.analysis.comparison.noise_model import ComparisonNoise, NoiseSource
 from compile_hud.runner.analysis.comparison.resolution import (
     has_inconclusive,
     launches_to_settle,
@@ -32,7 +32,7 @@ def row(error: float, *, launch_sd: float = 0.02, metric: str = "latency_s") -> 
     comparison = decide_change(
         LogChange(log=0.0, error=error, degrees=math.inf, launch_sd=launch_sd),
         direction=Direction.LOWER_IS_BETTER,
-        judgement=Judgement(floor=floor, noise=Noise(launch=Spread(0.02, 8.0))),
+        judgement=Judgement(floor=floor, noise=ComparisonNoise(launch=Spread(0.02, 8.0))),
     )
     return CaseComparison(
         case=make_case(),

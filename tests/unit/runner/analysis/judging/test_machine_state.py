@@ -15,7 +15,7 @@ from compile_hud.runner.analysis.comparison.measurements import (
     Judgement,
     compare_measurements,
 )
-from compile_hud.runner.analysis.comparison.noise_model import Noise
+from compile_hud.runner.analysis.comparison.noise_model import ComparisonNoise
 from compile_hud.runner.analysis.judging.machine_state import (
     KINDS,
     MachineChange,
@@ -220,7 +220,9 @@ def comparison(ratio: float) -> Comparison:
     return compare_measurements(
         make_measurement(samples=noisy(15, 0.010), launches=(5, 5, 5)),
         candidate=make_measurement(samples=noisy(15, 0.010 * ratio), launches=(5, 5, 5)),
-        judgement=Judgement(floor=0.05, noise=Noise(launch=Spread(sd=0.01, degrees=PRIOR_DEGREES))),
+        judgement=Judgement(
+            floor=0.05, noise=ComparisonNoise(launch=Spread(sd=0.01, degrees=PRIOR_DEGREES))
+        ),
     )
 
 
