@@ -185,7 +185,7 @@ def _check_executor(values: Mapping[str, Any], *, is_built: bool) -> None:
         return
     if values["device"] is None:
         raise ScheduleError(
-            'takes device = "cpu" or "cuda" beside executor = "ray"', problem="no-device"
+            'takes device = "cpu" or "cuda" with executor = "ray"', problem="no-device"
         )
     if is_built:
         raise ScheduleError(

@@ -87,7 +87,7 @@ class ComparisonSettler:
         if before.run.revision == after.run.revision:
             other = bench.candidate()
         how = "alone" if other is None else f"in turn with toolchain {other.name}"
-        text = f"{counted(len(cases), 'case')} could not be told: more launches {how}"
+        text = f"{counted(len(cases), 'case')} undecided: more launches {how}"
         self.notify(LogMessage(text=text))
         end = self.workspace.dependencies.now() + self.budget
         if other is None:

@@ -26,13 +26,15 @@ _MAX_LOG = 700.0
 class LogChange:
     """An estimate of log(candidate / baseline), its standard error and degrees of freedom.
 
-    `launch_sd` is the relative sd between launches that the error is made of.
+    `launch_sd` is the relative sd between launches that the error is made of, and `num_pairs` the
+    number of interleaved pairs of launches, 0 for two runs.
     """
 
     log: float
     error: float
     degrees: float
     launch_sd: float = 0.0
+    num_pairs: int = 0
 
     @property
     def ratio(self) -> float:

@@ -195,6 +195,7 @@ def compare_log_ratios(
         error=math.sqrt(2 / num) * launch.sd,
         degrees=launch.degrees,
         launch_sd=launch.sd,
+        num_pairs=num,
     )
     return decide_change(change, direction=direction, judgement=judgement)
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from compile_hud.db.records.results import Verdict
 from compile_hud.db.shared.text import counted
-from compile_hud.runner.analysis.comparison.log_change import num_launches_to_settle
+from compile_hud.runner.analysis.comparison.log_change import LogChange, num_launches_to_settle
 from compile_hud.runner.analysis.comparison.noise_model import NoiseSource
 from compile_hud.runner.analysis.comparison.runs import CaseComparison, floor_of
 
@@ -87,11 +87,11 @@ def has_inconclusive(rows: Sequence[CaseComparison]) -> bool:
 
 
 def launches_to_settle(row: CaseComparison, *, fail_above: float) -> int | None:
-    """Return the number of interleaved launches that would settle `row`; None if it is decided."""
+    """Return how many more interleaved launches would settle `row`; None if it is decided."""
     change = row.comparison.change
     if change is None or not is_undecided(row):
         return None
-    return num_launches_to_settle(change.launch_sd, floor=floor_of(row.metric, fail_above))
+    return _num_more_launches(change, floor=floor_of(row.metric, fail_above))
 
 
 def noise_sources(rows: Sequence[CaseComparison]) -> Mapping[NoiseSource, int]:
@@ -112,7 +112,7 @@ def _resolution(rows: Sequence[CaseComparison], *, floor: float) -> Resolution |
     if not known:
         return None
     seen = [change.resolution() for change in known]
-    launches = [num_launches_to_settle(change.launch_sd, floor=floor) for change in known]
+    launches = [_num_more_launches(change, floor=floor) for change in known]
     return Resolution(
         floor=floor,
         num_inconclusive=len(known),
@@ -121,6 +121,11 @@ def _resolution(rows: Sequence[CaseComparison], *, floor: float) -> Resolution |
         largest=max(seen),
         num_launches=statistics.median_high(launches),
     )
+
+
+def _num_more_launches(change: LogChange, *, floor: float) -> int:
+    # Launches of two runs were not interleaved, so that they do not count.
+    return max(1, num_launches_to_settle(change.launch_sd, floor=floor) - change.num_pairs)
 
 
 def _percent(size: float) -> str:

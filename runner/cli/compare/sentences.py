@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from compile_hud.db.records.results import Outcome, Verdict
 from compile_hud.db.shared.text import counted, first_line, signed
 from compile_hud.runner.analysis.comparison.measurements import Comparison
 from compile_hud.runner.analysis.comparison.paired import main_metric
+from compile_hud.runner.analysis.comparison.resolution import launches_to_settle
 from compile_hud.runner.analysis.comparison.runs import CaseComparison
 from compile_hud.runner.analysis.kernels.cause_text import cause_text
 from compile_hud.runner.analysis.stats.rounds import Pair
@@ -43,16 +43,13 @@ def change_sentence(change: CaseChange, *, floor: float) -> str:
 
 def resolution_text(changes: Sequence[CaseChange]) -> str:
     """Return above which size changes would have been seen, empty where nothing was measured."""
-    sizes = [size for change in changes if (size := resolution(change)) is not None]
+    rows = [main_row(change) for change in changes]
+    sizes = [
+        row.comparison.change.resolution()
+        for row in rows
+        if row is not None and row.comparison.change is not None
+    ]
     return f"could have seen changes above {100 * max(sizes):.1f} %" if sizes else ""
-
-
-def resolution(change: CaseChange) -> float | None:
-    """Return the half-width of the interval of the time: 0.02 is 2 %."""
-    row = main_row(change)
-    if row is None or not row.comparison.low or not row.comparison.high:
-        return None
-    return math.sqrt(row.comparison.high / row.comparison.low) - 1
 
 
 def main_row(change: CaseChange) -> CaseComparison | None:
@@ -80,20 +77,14 @@ def _verdict_text(change: CaseChange, row: CaseComparison, *, floor: float) -> s
         return f"cause: {cause_text(change.kernels, is_slower=is_slower)}"
     if verdict is not Verdict.INCONCLUSIVE:
         return str(verdict)
-    size = resolution(change) or 0.0
-    more = num_more_pairs(size, num_pairs=change.num_pairs, floor=floor)
+    more = launches_to_settle(row, fail_above=floor)
+    if more is None or row.comparison.change is None:
+        return f"could not tell: {row.comparison.reason}"
+    size_pct = 100 * row.comparison.change.resolution()
     return (
-        f"could not tell: could have seen {100 * size:.1f} %, and about"
+        f"could not tell: could have seen {size_pct:.1f} %, and about"
         f" {counted(more, 'more pair')} of launches would settle {100 * floor:g} %"
     )
-
-
-def num_more_pairs(size: float, *, num_pairs: int, floor: float) -> int:
-    """Return the number of further pairs that narrow the half-width `size` to half of `floor`.
-
-    It shrinks with the square root of the number of pairs.
-    """
-    return max(1, math.ceil(num_pairs * ((2 * size / floor) ** 2 - 1)))
 
 
 def _change(comparison: Comparison) -> str:

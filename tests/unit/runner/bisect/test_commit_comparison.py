@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from compile_hud.runner.bisect.commit_comparison import CaseTimer, pair_settings
-from compile_hud.runner.cli.compare.sentences import num_more_pairs
 from compile_hud.runner.protocol.messages import MeasureSettings
 from tests.support.fakes import FakeClock
 
@@ -26,12 +23,3 @@ def test_what_decides_nothing_between_commits_is_left_out() -> None:
     assert (settings.num_launches, settings.sweep, settings.energy) == (2, False, False)
     # The limit of the comparison ends the case.
     assert settings.timeout_s == 360
-
-
-@pytest.mark.parametrize(
-    ("size", "num_pairs", "expected"), [(0.05, 10, 30), (0.025, 10, 1), (0.1, 8, 120)]
-)
-def test_the_interval_shrinks_with_the_root_of_the_pairs(
-    size: float, num_pairs: int, expected: int
-) -> None:
-    assert num_more_pairs(size, num_pairs=num_pairs, floor=0.05) == expected

@@ -21,22 +21,22 @@ def shapes_of(model: str, content: str) -> list[str]:
 
 
 def test_each_axis_that_is_a_list_is_in_the_names() -> None:
-    content = '[shapes.grid]\nsize = "small"\nmodels = "distilbert"\nbatch = [1, 8]\nlength = 100'
-    shapes = catalog(content)["distilbert"].shapes
+    content = '[shapes.grid]\nsize = "small"\nmodels = "gpt2"\nbatch = [1, 8]\nlength = 100'
+    shapes = catalog(content)["gpt2"].shapes
     assert list(shapes) == ["grid-b1", "grid-b8"]
     assert shapes["grid-b8"].size.num_tokens == 800
     assert not shapes["grid-b8"].is_tracked
 
 
 def test_two_lists_are_a_grid() -> None:
-    content = '[shapes.g]\nsize = "small"\nmodels = "distilbert"\nlength = [16, 32]\nbatch = [1, 8]'
-    assert shapes_of("distilbert", content) == ["g-b1-l16", "g-b1-l32", "g-b8-l16", "g-b8-l32"]
+    content = '[shapes.g]\nsize = "small"\nmodels = "gpt2"\nlength = [16, 32]\nbatch = [1, 8]'
+    assert shapes_of("gpt2", content) == ["g-b1-l16", "g-b1-l32", "g-b8-l16", "g-b8-l32"]
 
 
 def test_a_single_point_has_the_name_alone_and_may_be_tracked() -> None:
-    content = '[shapes.serving]\nsize = "full"\nmodels = "distilbert"\nbatch = 1\nnightly = true'
-    assert shapes_of("distilbert", content) == ["serving"]
-    assert catalog(content)["distilbert"].shapes["serving"].is_tracked
+    content = '[shapes.serving]\nsize = "full"\nmodels = "gpt2"\nbatch = 1\nnightly = true'
+    assert shapes_of("gpt2", content) == ["serving"]
+    assert catalog(content)["gpt2"].shapes["serving"].is_tracked
 
 
 def test_a_glob_means_the_models_that_have_such_a_shape(words: SnapshotAssertion) -> None:

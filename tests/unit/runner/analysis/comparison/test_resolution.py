@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -42,6 +43,19 @@ def row(error: float, *, launch_sd: float = 0.02, metric: str = "latency_s") -> 
         candidate=1.0,
         comparison=comparison,
     )
+
+
+def test_pairs_of_launches_count_and_launches_of_two_runs_do_not() -> None:
+    fresh = row(0.04, launch_sd=0.05)
+    assert fresh.comparison.change is not None
+    needed = launches_to_settle(fresh, fail_above=0.05)
+    assert needed == num_launches_to_settle(0.05, floor=0.05)
+    for num_pairs, more in ((5, needed - 5), (2 * needed, 1)):
+        change = replace(fresh.comparison.change, num_pairs=num_pairs)
+        paired = replace(fresh, comparison=replace(fresh.comparison, change=change))
+        assert launches_to_settle(paired, fail_above=0.05) == more
+        (resolution,) = resolutions([paired], fail_above=0.05)
+        assert resolution.num_launches == more
 
 
 def test_decided_rows_need_no_resolution() -> None:
