@@ -31,7 +31,6 @@ from compile_hud.runner.analysis.stats.estimates import Spread, robust_sd
 from compile_hud.runner.analysis.stats.launch_levels import SPEED_PROBE
 from compile_hud.runner.analysis.stats.launch_noise import (
     PRIOR_DEGREES,
-    launch_spread,
     prior_sd,
     run_sd,
 )
@@ -126,14 +125,6 @@ class NoiseModel:
             run=Spread(sd=run_sd(metric, device=case.device), degrees=math.inf),
             source=NoiseSource.TABLE if launch is None else NoiseSource.CASES,
         )
-
-
-def table_noise(metric: str, *, device: str) -> ComparisonNoise:
-    """Return the noise of `metric` by the fixed table."""
-    return ComparisonNoise(
-        launch=launch_spread(metric, device=device),
-        run=Spread(sd=run_sd(metric, device=device), degrees=math.inf),
-    )
 
 
 def learn_noise(

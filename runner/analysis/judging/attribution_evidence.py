@@ -66,11 +66,8 @@ def with_evidence(alert: Alert) -> Alert:
     settled = _settled(cause, alert, difference) if is_settled else Cause(kind=cause.kind)
     measured = confirmed_cause(alert.confirmation)
     text = environment_text(difference)
-    model = difference.get(f"{MODEL_PREFIX}{alert.case.model}") if is_settled else None
     parts = (
-        ""
-        if model is None
-        else f"model code changed: {model[0] or 'none'} -> {model[1] or 'none'}",
+        _model_text(alert, difference) if is_settled else "",
         cause.text,
         measured.text,
         settled.text,
