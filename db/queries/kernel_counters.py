@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import bindparam, select, update
 
 from compile_hud.db.records.kernel_counters import COUNTERS
 from compile_hud.db.rows.mapping import clean_json
@@ -25,15 +25,18 @@ def keep_counters(
     with store.write() as connection:
         changed = [
             {
-                "result_id": result_id,
-                "position": row.position,
+                "at": row.position,
                 "launch": _with_counters(row.launch, counters[row.name]),
             }
             for row in connection.execute(query)
             if row.name in counters
         ]
         if changed:
-            connection.execute(update(KernelTable), changed)
+            one = (
+                KernelTable.c.result_id == result_id,
+                KernelTable.c.position == bindparam("at"),
+            )
+            connection.execute(update(KernelTable).where(*one), changed)
     return len(changed)
 
 

@@ -155,7 +155,7 @@ def test_triager_decides_once_however_often_one_clicks_and_until_the_role_is_tak
     before = dashboard.config.read_text(encoding="utf-8")
     dashboard.config.write_text(before.replace('"perf"', '"others"'), encoding="utf-8")
     try:
-        expect(page.get_by_text("tom@example.org is a viewer; deciding")).to_be_visible()
+        expect(page.get_by_text("tom@example.org is a viewer; triaging")).to_be_visible()
         expect(page.get_by_role("button", name="Noise")).to_have_count(0)
     finally:
         dashboard.config.write_text(before, encoding="utf-8")
@@ -189,7 +189,7 @@ def test_viewer_is_refused_what_a_page_from_before_still_offers(
             page.wait_for_timeout(100)
         is_holding = False
         page.reload()
-        expect(page.get_by_text("tom@example.org is a viewer; deciding")).to_be_visible()
+        expect(page.get_by_text("tom@example.org is a viewer; triaging")).to_be_visible()
         assert load_alert(dashboard.store, "alert-1") == before
         assert "too late" not in [item.why for item in load_changes(dashboard.store)]
     finally:

@@ -104,6 +104,8 @@ def test_a_view_can_be_taken_along(watched: Watched, address: str, tmp_path: Pat
     assert "hud compare -- run-014 run-015" in text
     # The way back takes the filter along.
     verdict = page.get_by_role("combobox", name="Verdict")
+    # A list that opens at the lower edge of the window scrolls the page, which closes it again.
+    verdict.evaluate("element => element.scrollIntoView({block: 'center'})")
     verdict.click()
     page.get_by_role("option", name="unchanged").click()
     expect(page).to_have_url(f"{address}/compare?verdict=unchanged")

@@ -312,7 +312,7 @@ def test_unknown_and_ambiguous_run_ids_are_explained(
     for name in ("abc1", "abc2"):
         store.save_run(make_run(name))
     assert error_for(load_run, "abc") == {"run": "abc", "candidates": ("abc2", "abc1")}
-    assert error_for(load_run, "zzz") == {"run": "zzz", "store": store.name}
+    assert error_for(load_run, "zzz") == {"run": "zzz", "store": store.name, "near": ""}
     assert error_for(queries.load_result, "zzz") == {"result": "zzz", "store": store.name}
     assert messages == words
 
