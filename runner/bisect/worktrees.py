@@ -17,6 +17,7 @@ from pathlib import Path
 from compile_hud.db.shared.text import one_line
 from compile_hud.runner.bisect.record import BisectRevision
 from compile_hud.runner.errors import BisectError
+from compile_hud.runner.execution.model_commits import NUM_CONTENT_DIGITS, NUM_DIGITS
 
 # Hooks of the repository are meant for the user's own tree; they may build, or prompt the user.
 _NO_HOOKS = ("-c", "core.hooksPath=/dev/null")
@@ -26,8 +27,6 @@ _DEFAULT_BASES = ("origin/HEAD", "origin/main", "origin/master", "main", "master
 # A new file of code is smaller; what is larger and in no commit is data, and stays out of git.
 _MAX_UNTRACKED_BYTES = 1 << 20
 DIRTY_TITLE = "uncommitted changes"
-# Digits of a commit, and of the content of a working tree, in the name of a revision.
-NUM_DIGITS, NUM_CONTENT_DIGITS = 10, 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

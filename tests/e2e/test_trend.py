@@ -85,6 +85,8 @@ def test_a_view_can_be_taken_along(watched: Watched, address: str, tmp_path: Pat
     assert f"- {address}/{SERIES}\n" in copied["Copy as Markdown"]
     assert copied["Copy command"].startswith("hud run --model bert --mode default")
     saved = {}
+    # A click while the page is drawn anew would be lost.
+    page.wait_for_selector(IDLE)
     for name in ("PNG", "SVG", "CSV"):
         with page.expect_download(timeout=DOWNLOAD_MS) as download:
             page.get_by_role("button", name=name, exact=True).click()

@@ -26,7 +26,7 @@ _MAX_LOG = 700.0
 class LogChange:
     """An estimate of log(candidate / baseline), its standard error and degrees of freedom.
 
-    `launch_sd` is the relative sd between launches that the error is made of, and `num_pairs` the
+    `launch_sd` is the relative sd between launches that the error is made of. `num_pairs` is the
     number of interleaved pairs of launches, 0 for two runs.
     """
 

@@ -87,7 +87,7 @@ def has_inconclusive(rows: Sequence[CaseComparison]) -> bool:
 
 
 def launches_to_settle(row: CaseComparison, *, fail_above: float) -> int | None:
-    """Return how many more interleaved launches would settle `row`; None if it is decided."""
+    """Return the number of further launches in turn that would settle `row`; None if decided."""
     change = row.comparison.change
     if change is None or not is_undecided(row):
         return None
