@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from tests.support.examples import PROFILE
+from tests.support.stores.open_instances import open_instances
 
 pytest_plugins = ["tests.support.fixtures"]
 
@@ -21,6 +24,29 @@ os.environ["OMP_NUM_THREADS"] = "1"
 settings.register_profile("hud", deadline=None, max_examples=50)
 settings.register_profile("nightly", deadline=None, max_examples=300)
 settings.load_profile(PROFILE)
+
+
+# These tests show how the product opens and closes its files.
+_OPENING = {Path(__file__).parent / "store" / name for name in ("engine", "maintenance")}
+
+
+@contextmanager
+def _open_instances(item: pytest.Item) -> Iterator[None]:
+    """Keep the DuckDB files of `item` open between its transactions."""
+    with nullcontext() if _OPENING & set(item.path.parents) else open_instances():
+        yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
+    with _open_instances(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    with _open_instances(item):
+        return (yield)
 
 
 @pytest.fixture(autouse=True)
