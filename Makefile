@@ -14,8 +14,9 @@ unexport PYTHONDONTWRITEBYTECODE
 # Only TORCH pins torch, so that it can name another build.
 CONSTRAINTS := $(VENV)/constraints.txt
 PYTEST_ARGS ?=
-# Tests that run at a time; 0 runs all tests in one process, as a debugger wants it.
-JOBS ?= 2
+# Tests that run at a time, one more than two cores since many wait for a process that they start;
+# 0 runs all tests in one process, as a debugger wants it.
+JOBS ?= 3
 # A process takes neighbouring tests, which share stores and servers, and helps the other one at the end.
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
@@ -51,8 +52,8 @@ test: $(VENV)/.installed ## run all tests but those of the night (PYTEST_ARGS="t
 	@$(PYTEST) $(PYTEST_ARGS)
 
 .PHONY: test-nightly
-test-nightly: $(VENV)/.installed ## run the tests that take hours: the zoo, a second torch, long trials, many examples
-	@HYPOTHESIS_PROFILE=nightly $(PYTEST) tests/nightly tests/unit tests/store $(PYTEST_ARGS)
+test-nightly: $(VENV)/.installed ## run every test, also those that take hours: the zoo, a second torch, many examples
+	@HYPOTHESIS_PROFILE=nightly $(PYTEST) --nightly tests $(PYTEST_ARGS)
 
 .PHONY: check
 check: $(VENV)/.installed ## check format, lint, types, import directions, spelling, documents and known vulnerabilities

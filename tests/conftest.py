@@ -6,14 +6,13 @@ import os
 import signal
 import sys
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from tests.support.examples import PROFILE
-from tests.support.stores.open_instances import open_instances
+from tests.support.stores.open_instances import OpenInstances, open_instances
 
 pytest_plugins = ["tests.support.fixtures"]
 
@@ -26,27 +25,45 @@ settings.register_profile("nightly", deadline=None, max_examples=300)
 settings.load_profile(PROFILE)
 
 
-# These tests show how the product opens and closes its files.
-_OPENING = {Path(__file__).parent / "store" / name for name in ("engine", "maintenance")}
+# These tests show how the product opens, copies and closes its files, or share them with a server.
+_TESTS = Path(__file__).parent
+_OPENING = {
+    *(_TESTS / "store" / name for name in ("engine", "maintenance", "schema")),
+    _TESTS / "cli" / "test_secrets.py",
+    _TESTS / "e2e",
+}
+_INSTANCES = pytest.StashKey[OpenInstances]()
 
 
-@contextmanager
-def _open_instances(item: pytest.Item) -> Iterator[None]:
-    """Keep the DuckDB files of `item` open between its transactions."""
-    with nullcontext() if _OPENING & set(item.path.parents) else open_instances():
-        yield
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--nightly", action="store_true", help="run the tests marked nightly as well")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the tests of the night to `make test-nightly`, unless they alone are chosen."""
+    nightly = {item for item in items if item.get_closest_marker("nightly")}
+    if nightly and len(nightly) < len(items) and not config.getoption("--nightly"):
+        config.hook.pytest_deselected(items=list(nightly))
+        items[:] = [item for item in items if item not in nightly]
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
-    with _open_instances(item):
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Keep the DuckDB files of a test open between its transactions."""
+    if _OPENING & {item.path, *item.path.parents}:
+        return (yield)
+    with open_instances() as instances:
+        item.stash[_INSTANCES] = instances
         return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    with _open_instances(item):
-        return (yield)
+    """Do so again in a test for which a fixture started a process."""
+    if instances := item.stash.get(_INSTANCES, None):
+        instances.is_active = True
+        instances.folder = str(getattr(item, "funcargs", {}).get("tmp_path", ""))
+    return (yield)
 
 
 @pytest.fixture(autouse=True)

@@ -53,6 +53,7 @@ def test_a_new_store_starts_with_the_dashboard_and_the_quick_suite(
     assert (summary.run.suite, summary.run.trigger) == ("quick", "first run")
 
 
+@pytest.mark.nightly
 def test_the_scheduler_is_heard_of_while_the_first_run_goes(terminal: Terminal) -> None:
     events: list[str] = []
 
@@ -64,6 +65,7 @@ def test_the_scheduler_is_heard_of_while_the_first_run_goes(terminal: Terminal) 
     assert set(events) == {"the first run"}
 
 
+@pytest.mark.nightly
 def test_the_second_start_measures_nothing(terminal: Terminal) -> None:
     terminal.hud("up", "--port", "0", "--exit-after-run")
     result = terminal.hud("up", "--port", "0", "--exit-after-run")
@@ -87,6 +89,7 @@ def test_ctrl_c_in_the_first_run_is_continued_by_the_next_start(
     assert summary.run.state is RunState.FINISHED
 
 
+@pytest.mark.nightly
 def test_an_interrupted_first_run_of_another_torch_starts_anew(
     terminal: Terminal, words: SnapshotAssertion
 ) -> None:
@@ -143,6 +146,7 @@ def test_the_dashboard_stays_when_the_first_run_cannot_start(
     assert result.stderr == words
 
 
+@pytest.mark.nightly
 def test_a_second_up_leaves_the_scheduling_to_the_first(
     terminal: Terminal, words: SnapshotAssertion
 ) -> None:
@@ -207,6 +211,7 @@ def test_damaged_schedules_end_schedule_with_a_clear_line(
     assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.nightly
 def test_damaged_schedules_leave_the_dashboard(
     terminal: Terminal, words: SnapshotAssertion
 ) -> None:
@@ -256,6 +261,7 @@ def test_a_run_whose_process_died_before_judging_is_judged_by_the_next_start(
 
 
 @pytest.mark.parametrize("module", ["serve", "run.after_run"])
+@pytest.mark.nightly
 def test_a_judgement_whose_processes_are_ended_is_reported(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch, module: str, words: SnapshotAssertion
 ) -> None:
@@ -268,6 +274,7 @@ def test_a_judgement_whose_processes_are_ended_is_reported(
     assert result.stderr == words
 
 
+@pytest.mark.nightly
 def test_a_store_that_cannot_be_judged_at_the_start_is_reported(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
 ) -> None:
@@ -277,6 +284,7 @@ def test_a_store_that_cannot_be_judged_at_the_start_is_reported(
     assert result.stderr == words
 
 
+@pytest.mark.nightly
 def test_a_store_that_takes_nothing_is_not_queried_again_to_be_judged(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -147,6 +147,7 @@ def test_an_empty_store_fills_the_open_page(watched: Watched, going: tuple[Store
         page.goto("about:blank")
 
 
+@pytest.mark.nightly
 def test_a_locked_page_comes_back_by_itself(watched: Watched, going: tuple[Store, Run]) -> None:
     store, _ = going
     page = watched.page

@@ -109,6 +109,7 @@ def test_link_shows_what_its_sender_saw(watched: Watched, address: str) -> None:
     expect(changes.locator("tbody tr")).to_have_count(1)
 
 
+@pytest.mark.nightly
 def test_page_outlives_a_writer_that_is_killed(watched: Watched, going: tuple[Store, Run]) -> None:
     store, _ = going
     page = watched.page
@@ -152,6 +153,7 @@ def scheduling(store_url: str, *, config: Path) -> Iterator[None]:
             process.wait(timeout=60)
 
 
+@pytest.mark.nightly
 def test_run_that_one_asks_for_is_measured_before_ones_eyes(
     watched: Watched, tmp_path: Path
 ) -> None:

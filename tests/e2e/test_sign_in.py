@@ -285,6 +285,7 @@ def test_an_unverified_address_has_no_role(dashboard: SignInDashboard, page: Pag
     expect(page.get_by_text("who has no access to this dashboard")).to_be_visible()
 
 
+@pytest.mark.nightly
 def test_invalid_answers_do_not_sign_in(dashboard: SignInDashboard, page: Page) -> None:
     answers = {}
     for liar in LIARS:

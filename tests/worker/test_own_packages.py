@@ -128,6 +128,7 @@ def test_the_dashboard_is_ours(folder: Path) -> None:
                 time.sleep(0.1)
 
 
+@pytest.mark.nightly
 def test_commits_of_them_are_bisected(folder: Path) -> None:
     git(folder, "init", "--quiet")
     commits = []

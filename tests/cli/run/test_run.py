@@ -450,6 +450,7 @@ def test_the_demo_goes_to_a_store_of_its_own(terminal: Terminal, words: Snapshot
     assert terminal.json("runs", "--store", ".hud/demo.duckdb", "--json")[0]["is_synthetic"]
 
 
+@pytest.mark.nightly
 def test_the_demo_never_goes_to_the_configured_store(terminal: Terminal) -> None:
     (terminal.folder / "hud.toml").write_text('[store]\nurl = "duckdb:///real.duckdb"\n')
     terminal.hud("demo")

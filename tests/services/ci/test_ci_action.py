@@ -253,6 +253,7 @@ def test_the_snippet_for_gitlab_calls_what_there_is(
     ] * int(has_baseline)
 
 
+@pytest.mark.nightly
 def test_a_baseline_may_be_the_previous_run_of_the_store_once_there_is_one(
     tmp_path: Path, words: SnapshotAssertion
 ) -> None:

@@ -99,6 +99,7 @@ def test_benchmark_of_nodes_distinguishes_results(words: SnapshotAssertion) -> N
     assert differences(none, one) == words
 
 
+@pytest.mark.nightly
 def test_two_nodes_share_a_plan_and_one_has_the_same_results(
     nodes: RayNodes, tmp_path: Path
 ) -> None:
@@ -122,6 +123,7 @@ def test_two_nodes_share_a_plan_and_one_has_the_same_results(
     wait_until(lambda: not nodes.processes("beta"))
 
 
+@pytest.mark.nightly
 def test_ctrl_c_kills_what_the_nodes_do_in_their_runtime_environment_and_resume_goes_on(
     nodes: RayNodes, tmp_path: Path
 ) -> None:

@@ -42,7 +42,9 @@ def values_after(output: str, word: str) -> list[str]:
     return [rest for first, _, rest in lines if first == word]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(2, 8))]
+)
 def test_a_runner_killed_anywhere_loses_nothing(tmp_path: Path, seed: int) -> None:
     die_at = random.Random(seed).randrange(NUM_LINES)
     first, _ = start(tmp_path, "--die-at", str(die_at)).communicate()

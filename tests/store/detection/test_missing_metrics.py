@@ -254,6 +254,7 @@ COURSES = {
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_judging_what_is_new_finds_what_judging_everything_finds() -> None:
     ours, theirs = Store("duckdb:///:memory:"), Store("duckdb:///:memory:")
     seen = set()

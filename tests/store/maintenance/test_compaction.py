@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
+import pytest
 import sqlalchemy as sa
 
 from compile_hud.db.maintenance.compaction import compact_measurements
@@ -80,6 +81,7 @@ def windows(store: Store) -> list[int]:
         return list(connection.execute(statement).scalars())
 
 
+@pytest.mark.nightly
 def test_windows_of_one_size_become_one_and_answers_stay(duckdb_url: str) -> None:
     store = Store(duckdb_url)
     levels = []
@@ -103,6 +105,7 @@ def test_many_nights_at_once_become_the_largest_window_that_they_fill(duckdb_url
     assert trends(store) == before
 
 
+@pytest.mark.nightly
 def test_nights_that_come_five_at_a_time_become_large_windows_too(duckdb_url: str) -> None:
     store = Store(duckdb_url)
     levels = []

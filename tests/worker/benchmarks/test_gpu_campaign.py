@@ -202,6 +202,7 @@ def _state(pid: int) -> str:
     return state
 
 
+@pytest.mark.nightly
 def test_a_campaign_on_a_cpu_measures_and_ends_in_time(tmp_path: Path) -> None:
     options = "--device cpu --size tiny --chunk inference --model dcgan --mode eager"
     words = [sys.executable, "-m", "benchmarks.gpu", *options.split(), "--width", "1"]

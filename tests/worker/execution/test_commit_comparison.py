@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.runs.bisection import git
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -40,6 +42,7 @@ def example_inputs(config, *, seed):
 """
 
 
+@pytest.mark.nightly
 def test_layers_that_a_change_adds_are_reported_by_name_with_their_line(tmp_path: Path) -> None:
     home = tmp_path / "repo"
     (home / "company").mkdir(parents=True)

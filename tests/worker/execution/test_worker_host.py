@@ -39,6 +39,7 @@ def test_a_launch_collects_no_garbage_of_its_host(executor: LocalExecutor) -> No
     assert result.outcome is Outcome.OK, result.reason
 
 
+@pytest.mark.nightly
 def test_a_launch_can_use_cuda_after_an_import_that_started_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,6 +140,7 @@ def test_a_killed_worker_fails_its_case_alone(
     assert not is_alive(stray)
 
 
+@pytest.mark.nightly
 def test_a_host_killed_in_mid_case_leaves_no_process(
     state_dir: Path, tmp_path: Path, words: SnapshotAssertion
 ) -> None:
@@ -148,6 +150,7 @@ def test_a_host_killed_in_mid_case_leaves_no_process(
     assert not is_alive(stray)
 
 
+@pytest.mark.nightly
 def test_folders_of_dead_runners_are_removed(tmp_path: Path) -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()

@@ -126,6 +126,7 @@ def test_the_laxer_of_two_tolerances_counts() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_int8_is_measured_as_a_variant(tmp_path: Path) -> None:
     executor = LocalExecutor(python=Path(sys.executable), state_dir=tmp_path)
     executor.open()

@@ -138,6 +138,7 @@ def test_only_the_variant_has_the_fused_optimizer() -> None:
     torch.testing.assert_close(before, list(subject.model.parameters()))
 
 
+@pytest.mark.nightly
 def test_a_checkpointed_case_needs_less_memory_than_eager(executor: LocalExecutor) -> None:
     config = {"rows": 1024}
     result = executor.execute(
