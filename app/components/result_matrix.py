@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from compile_hud.app.components.alert_rows import is_by_machine
-from compile_hud.app.data.latest_results import _shown_metric
 from compile_hud.app.data.mode_summaries import MODE_ORDER, _live, missing_cases
 from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.app.ui.format import (
@@ -23,7 +22,7 @@ from compile_hud.app.ui.format import (
 from compile_hud.app.ui.html import Cell, HtmlColumn, Note
 from compile_hud.app.ui.urls import run_url, series_url
 from compile_hud.db.records.alerts import Alert, AlertState
-from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.metrics import METRICS, speedup_latencies
 from compile_hud.db.records.results import Case, Outcome, Verdict
 from compile_hud.db.records.summaries import LatestCell, MeasurementSummary
 from compile_hud.db.records.triage import worsening, worst_first
@@ -83,7 +82,8 @@ def build_matrix(
     common = common_dimensions([cell.summary.case for cell in cells])
     shown = [name for name in DIMENSIONS if name not in common]
     marks, missing = _marks(alerts), missing_cases(alerts)
-    scales = {name: _scale(cells, variant=name, metric=metric) for name in variants}
+    names = {name: _shown_metric(name, metric, cells) for name in variants}
+    scales = {name: _scale(cells, variant=name, metric=names[name]) for name in variants}
     newest = max((cell.run_started_at for cell in cells), default=now)
     rows = []
     for number, subject in enumerate(_subjects(cells, marks=marks)[:num_shown]):
@@ -94,7 +94,7 @@ def build_matrix(
             _cell(
                 subject.get(name),
                 marks=_marks_of(subject.get(name), marks, missing),
-                metric=metric,
+                metric=names[name],
                 scale=scales[name],
                 newest=newest,
                 trends=trends if number < _ROWS_WITH_TREND else _NO_TRENDS,
@@ -103,7 +103,10 @@ def build_matrix(
         ]
         rows.append((*heading, *body))
     columns = [HtmlColumn(label="model"), *(HtmlColumn(label=name) for name in shown)]
-    columns += [_column(name, metric=metric, scale=scales[name]) for name in variants]
+    columns += [
+        _column(name, metric=names[name], is_chosen=names[name] == metric, scale=scales[name])
+        for name in variants
+    ]
     return Matrix(
         columns=tuple(columns),
         rows=tuple(rows),
@@ -174,20 +177,35 @@ def first_metric(cells: Sequence[LatestCell]) -> str:
 
 
 def _scale(cells: Sequence[LatestCell], *, variant: str, metric: str) -> Scale:
-    name = _shown_metric(variant, metric)
     medians = [
-        cell.summary.measurements[name].median
+        cell.summary.measurements[metric].median
         for cell in cells
-        if cell.summary.case.variant == variant and name in cell.summary.measurements
+        if cell.summary.case.variant == variant and metric in cell.summary.measurements
     ]
-    return scale_for(METRICS[name].unit, medians)
+    return scale_for(METRICS[metric].unit, medians)
 
 
-def _column(variant: str, *, metric: str, scale: Scale) -> HtmlColumn:
-    name = _shown_metric(variant, metric)
+def _shown_metric(variant: str, metric: str, cells: Sequence[LatestCell]) -> str:
+    """Return `metric`, but of eager its latency instead of its speedup of 1.00x.
+
+    It is on the clock of the speedups, if eager was measured on that one.
+    """
+    if variant != "eager" or metric != "speedup":
+        return metric
+    taken = [cell.summary.measurements.get("speedup") for cell in cells]
+    _, latency = speedup_latencies(item.method for item in taken if item is not None)
+    is_measured = any(
+        latency in cell.summary.measurements
+        for cell in cells
+        if cell.summary.case.variant == variant
+    )
+    return latency if is_measured else "latency_s"
+
+
+def _column(variant: str, *, metric: str, is_chosen: bool, scale: Scale) -> HtmlColumn:
     unit = "" if scale.unit in ("", "x") else f" ({scale.unit})"
-    prefix = f"eager {metric_label(name)}" if name != metric else variant
-    title = f"{metric_label(name)}: {METRICS[name].description}"
+    prefix = variant if is_chosen else f"eager {metric_label(metric)}"
+    title = f"{metric_label(metric)}: {METRICS[metric].description}"
     return HtmlColumn(label=f"{prefix}{unit}", title=title, is_number=True)
 
 
@@ -203,7 +221,6 @@ def _cell(
     if cell is None:
         return Cell(text="-", style="quiet", title="not measured on this machine in this toolchain")
     summary = cell.summary
-    name = _shown_metric(summary.case.variant, metric)
     mark = marks[0] if marks else None
     notes = [_mark_note(alert) for alert in marks]
     if note := effective_note(summary.case, summary.effective_mode):
@@ -212,17 +229,30 @@ def _cell(
         notes.append(Note(text=age(cell.run_started_at, now=newest).replace("ago", "older")))
     if not summary.outcome.is_expected:
         notes.append(Note(text="log", href=run_url(cell.run_id, case_key=summary.case.key)))
-    measured = summary.measurements.get(name)
+    measured = summary.measurements.get(metric)
+    if metric == "speedup" and measured is not None:
+        notes = [*_latency_notes(summary.measurements), *notes]
     return Cell(
         text=_text(cell, measured=measured, scale=scale),
         href=series_url(
-            summary.case.key, metric=name, machine=cell.machine, toolchain=cell.toolchain
+            summary.case.key, metric=metric, machine=cell.machine, toolchain=cell.toolchain
         ),
         style=_style(mark, summary.outcome, has_value=measured is not None),
         title=_title(cell, measured=measured),
         notes=tuple(notes),
-        trend=trends.get((summary.case.key, name), ()),
+        trend=trends.get((summary.case.key, metric), ()),
     )
+
+
+def _latency_notes(measured: Mapping[str, MeasurementSummary]) -> list[Note]:
+    """Return the latencies that a speedup is the ratio of; none where they were not measured."""
+    latencies = [measured.get(name) for name in speedup_latencies([measured["speedup"].method])]
+    medians = [item.median for item in latencies if item is not None]
+    if len(medians) < len(latencies):
+        return []
+    scale = scale_for("s", medians)
+    before, after = (scale.number(median) for median in medians)
+    return [Note(text=f"{before} -> {after} {scale.unit}")]
 
 
 def _mark_note(alert: Alert) -> Note:

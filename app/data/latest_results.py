@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from compile_hud.app import clock
 from compile_hud.app.data.cache import cached_read
-from compile_hud.app.data.mode_summaries import MODE_ORDER
 from compile_hud.app.data.page_records import MachineMove, Overview
 from compile_hud.app.data.runs import load_newest_runs
 from compile_hud.app.data.store import StoreVersion, open_store, store_url
@@ -16,6 +15,7 @@ from compile_hud.db.jobs.health import HEARTBEAT_INTERVAL_S, SchedulerState, loa
 from compile_hud.db.queries.alerts import load_alerts
 from compile_hud.db.queries.latest import Recent, load_latest, load_recent, load_scopes
 from compile_hud.db.queries.series import load_histories
+from compile_hud.db.records.metrics import LATENCIES
 from compile_hud.db.records.results import REFERENCE_FAMILY, Run
 from compile_hud.db.records.summaries import (
     LatestCell,
@@ -65,7 +65,8 @@ def load_trends(at: StoreVersion, *, machine: str, toolchain: str, metric: str) 
     """Return the last NUM_RECENT medians of each case, by key and metric, oldest first."""
     return load_recent(
         at.store,
-        metrics=shown_metrics(metric),
+        # Only eager has its latency in a matrix of speedups.
+        metrics=[name for name in shown_metrics(metric) if not name.startswith("eager")],
         machine=machine,
         toolchain=toolchain,
         num_runs=NUM_RECENT,
@@ -121,13 +122,8 @@ def _schedulers(at: StoreVersion) -> tuple[SchedulerState, ...]:
 
 
 def shown_metrics(metric: str) -> list[str]:
-    """Return the metrics that a matrix of `metric` shows of any variant."""
-    return list(dict.fromkeys(_shown_metric(variant, metric) for variant in MODE_ORDER))
-
-
-def _shown_metric(variant: str, metric: str) -> str:
-    # Eager is 1.00x by definition; its latency is the base of the speedups.
-    return "latency_s" if variant == "eager" and metric == "speedup" else metric
+    """Return the metrics that a matrix of `metric` shows, of a speedup its latencies as well."""
+    return [metric, *LATENCIES] if metric == "speedup" else [metric]
 
 
 def has_previous_run(run_id: str, runs: Sequence[Run]) -> bool:

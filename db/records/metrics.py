@@ -419,6 +419,10 @@ _ROWS = (
 METRICS: dict[str, Metric] = {row.name: row for row in _ROWS}
 
 
+# Of the variant and of eager, by the wall clock and in CPU time.
+LATENCIES = ("latency_s", "latency_cpu_s", "eager_latency_s", "eager_latency_cpu_s")
+
+
 def speedup_name(methods: Iterable[str]) -> str:
     """Return `speedup`, with its clock if that is not the clock of the latency.
 
@@ -428,6 +432,16 @@ def speedup_name(methods: Iterable[str]) -> str:
     if not any(of_cpu):
         return "speedup"
     return f"speedup ({CPU_TIME})" if all(of_cpu) else f"speedup (some in {CPU_TIME})"
+
+
+def speedup_latencies(methods: Iterable[str]) -> tuple[str, str]:
+    """Return the metrics of eager and of the variant that speedups are the ratios of.
+
+    `methods` are those of the speedups; the wall clock unless all are of CPU time.
+    """
+    of_cpu = [CPU_TIME in method for method in methods]
+    clock = "_cpu" if of_cpu and all(of_cpu) else ""
+    return f"eager_latency{clock}_s", f"latency{clock}_s"
 
 
 def metric_of(name: str, *, unit: str, stated: Direction | None = None) -> Metric | None:

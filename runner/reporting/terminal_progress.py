@@ -10,7 +10,7 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
-from compile_hud.db.records.metrics import speedup_name
+from compile_hud.db.records.metrics import speedup_latencies, speedup_name
 from compile_hud.db.records.results import Case, CaseResult, Outcome, Run, RunState
 from compile_hud.db.shared.text import counted, first_line
 from compile_hud.runner.events import (
@@ -53,11 +53,18 @@ def case_line(result: CaseResult, *, position: int, num_planned: int, label: str
         return f"{head}: {first_line(result.reason)} ({clock(took_s)})"
     if result.outcome is not Outcome.OK:
         return f"{head}: {result.outcome}: {first_line(result.reason)} ({clock(took_s)})"
-    parts = [metric(result, "latency_s")]
+    speedup = result.measurement("speedup")
+    if speedup is None:
+        parts = [metric(result, "latency_s")]
+    else:
+        methods = [speedup.method]
+        eager, latency = speedup_latencies(methods)
+        of_eager = "" if result.measurement(eager) is None else f"{metric(result, eager)} -> "
+        parts = [
+            of_eager + metric(result, latency),
+            f"{speedup_name(methods)} {metric(result, 'speedup')}",
+        ]
     if not case.is_eager:
-        speedup = result.measurement("speedup")
-        name = speedup_name([speedup.method] if speedup else [])
-        parts.append(f"{name} {metric(result, 'speedup')}")
         parts.append(f"compile {metric(result, 'compile_cold_s')}")
     return f"{head}: {', '.join(parts)} ({clock(took_s)})"
 

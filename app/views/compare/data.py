@@ -196,6 +196,7 @@ def _row(row: CaseComparison, sides: _Sides, *, baseline_variant: str) -> Compar
         baseline=row.baseline,
         candidate=row.candidate,
         ratio=comparison.ratio,
+        machine_ratio=row.machine_ratio,
         low=comparison.low,
         high=comparison.high,
         verdict=comparison.verdict,

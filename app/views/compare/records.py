@@ -16,7 +16,8 @@ from compile_hud.db.records.results import Case, Outcome, Run, Verdict
 class ComparedRow:
     """One metric of a case, or its `outcome`, on both sides, and their comparison.
 
-    `ratio` is candidate / baseline with its interval; None without one. The two cases differ if
+    `ratio` is candidate / baseline with its interval; None without one. It leaves out
+    `machine_ratio`, the ratio of the machine's own times, if there is one. The two cases differ if
     variants are compared. `result_id` is that of the candidate, "" without one.
     """
 
@@ -27,6 +28,7 @@ class ComparedRow:
     baseline: float | None
     candidate: float | None
     ratio: float | None
+    machine_ratio: float | None
     low: float | None
     high: float | None
     verdict: Verdict

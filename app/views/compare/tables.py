@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Iterable, Sequence
@@ -72,7 +73,11 @@ _SPANS = {
     "a month before": timedelta(days=29, hours=12),
 }
 _ROW_COLUMNS = (
-    HtmlColumn(label="change", title="candidate / baseline - 1, with its interval", is_number=True),
+    HtmlColumn(
+        label="change",
+        title="candidate / baseline - 1 at the same machine speed, with its 95 % interval",
+        is_number=True,
+    ),
     HtmlColumn(label="model and variant"),
     HtmlColumn(label="metric"),
     HtmlColumn(label="baseline", is_number=True),
@@ -98,7 +103,7 @@ _SIDE_COLUMNS = (
 _CSV_COLUMNS = (
     *("model", "family", "phase", "shape", "dtype", "device"),
     *("baseline_variant", "candidate_variant", "metric", "unit", "baseline", "candidate"),
-    *("ratio", "low", "high", "verdict", "significant", "relevant", "reason"),
+    *("ratio", "machine_ratio", "low", "high", "verdict", "significant", "relevant", "reason"),
     *("baseline_run", "baseline_revision", "candidate_run", "candidate_revision"),
 )
 
@@ -341,6 +346,7 @@ def compared_csv(rows: Iterable[ComparedRow], *, page: ComparePage) -> str:
                 row.baseline,
                 row.candidate,
                 row.ratio,
+                row.machine_ratio,
                 row.low,
                 row.high,
                 str(row.verdict),
@@ -410,7 +416,7 @@ def _row_cells(row: ComparedRow, *, page: ComparePage, varied: Sequence[str]) ->
         ),
         Cell(text=metric_label(row.metric)),
         before,
-        after,
+        dataclasses.replace(after, notes=_machine_notes(row)),
         Cell(text=str(row.verdict), notes=_row_links(row, page=page)),
         Cell(text=row.reason, style="prose", title=row.reason),
     )
@@ -419,6 +425,12 @@ def _row_cells(row: ComparedRow, *, page: ComparePage, varied: Sequence[str]) ->
 def _dimension_notes(case: Case, varied: Sequence[str]) -> tuple[Note, ...]:
     dimensions = " ".join(str(getattr(case, name)) for name in varied)
     return (Note(text=dimensions),) if dimensions else ()
+
+
+def _machine_notes(row: ComparedRow) -> tuple[Note, ...]:
+    if row.machine_ratio is None:
+        return ()
+    return (Note(text=f"machine {percent(100 * (row.machine_ratio - 1))}"),)
 
 
 def _row_links(row: ComparedRow, *, page: ComparePage) -> tuple[Note, ...]:

@@ -30,7 +30,7 @@ from compile_hud.app.ui.html import (
 from compile_hud.app.ui.urls import run_url, series_url
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.imported import is_imported, was_timed
-from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.metrics import METRICS, speedup_latencies
 from compile_hud.db.records.results import Case, Outcome, Run, RunState, Verdict
 from compile_hud.db.records.summaries import ResultSummary
 from compile_hud.db.records.triage import worst_first
@@ -42,6 +42,7 @@ REASON_LISTS = (("cudagraph_skip_reasons", "CUDA graphs skipped"),)
 # Lists of code locations: a reason with its file, line and function.
 LOCATION_LISTS = (("graph_breaks", "Graph breaks"), ("recompiles", "Recompiles"))
 _METRICS = (
+    "eager_latency_s",
     "latency_s",
     "speedup",
     "compile_cold_s",
@@ -61,7 +62,7 @@ _OUTCOME_ORDER = (
     Outcome.SAME_CODE,
     Outcome.OK,
 )
-_WITH_INTERVAL = ("latency_s", "speedup")
+_WITH_INTERVAL = ("latency_s", "latency_cpu_s", "speedup")
 
 
 def result_facts(result: ResultSummary) -> str:
@@ -250,14 +251,15 @@ def case_table(
     plan = [case for case in page.run.plan if not case.is_reference]
     dimensions = tuple(name for name in DIMENSIONS if name not in common_dimensions(plan))
     models = [result for result in page.results if not result.case.is_reference]
-    scales = {name: _scale(models, metric=name) for name in _METRICS}
+    clocks = _clocks(models)
+    scales = {name: _scale(models, metric=clocks.get(name, name)) for name in _METRICS}
     regressions = _regressions(page)
     columns = (
         HtmlColumn(label="model"),
         HtmlColumn(label="variant"),
         *(HtmlColumn(label=name) for name in dimensions),
         HtmlColumn(label="outcome"),
-        *(_column(name, scales[name], models) for name in _METRICS),
+        *(_column(clocks.get(name, name), scales[name], models) for name in _METRICS),
         WARNINGS_COLUMN,
     )
     order = {outcome: rank for rank, outcome in enumerate(_OUTCOME_ORDER)}
@@ -266,11 +268,31 @@ def case_table(
         key=lambda result: (order[result.outcome], result.case.key not in regressions),
     )
     rows = [
-        _row(result, regressions=regressions, page=page, scales=scales, dimensions=dimensions)
+        _row(
+            result,
+            regressions=regressions,
+            page=page,
+            scales=scales,
+            clocks=clocks,
+            dimensions=dimensions,
+        )
         for result in results[:num_shown]
     ]
     pending = _pending(page)[: num_shown - len(rows)]
     return columns, rows + [_pending_row(case, page, dimensions) for case in pending]
+
+
+def _clocks(results: Sequence[ResultSummary]) -> dict[str, str]:
+    """Return the latencies on the clock of the speedups, by those on the wall clock."""
+    taken = [result.measurements.get("speedup") for result in results]
+    eager, latency = speedup_latencies(item.method for item in taken if item is not None)
+    return {"eager_latency_s": eager, "latency_s": latency}
+
+
+def _names(result: ResultSummary, clocks: Mapping[str, str]) -> dict[str, str]:
+    """Return the metric of each column; a result with several threads has no CPU time."""
+    names = {key: clocks.get(key, key) for key in _METRICS}
+    return {key: name if name in result.measurements else key for key, name in names.items()}
 
 
 def _pending(page: RunPage) -> list[Case]:
@@ -321,6 +343,7 @@ def _row(
     regressions: Mapping[str, Alert],
     page: RunPage,
     scales: Mapping[str, Scale],
+    clocks: Mapping[str, str],
     dimensions: Sequence[str],
 ) -> tuple[Cell, ...]:
     case = result.case
@@ -335,7 +358,10 @@ def _row(
         title=result.reason,
         notes=tuple(notes),
     )
-    values = [_value(result, metric=name, scale=scales[name], run=page.run) for name in _METRICS]
+    values = [
+        _value(result, metric=name, scale=scales[key], run=page.run)
+        for key, name in _names(result, clocks).items()
+    ]
     return (*_identity(case, page, dimensions), outcome, *values, warnings_cell(result))
 
 

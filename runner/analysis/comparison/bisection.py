@@ -194,6 +194,9 @@ def verdict_of(reading: Reading) -> Verdict:
         assert reading.baseline is not None
         assert reading.candidate is not None
         is_higher = reading.candidate > reading.baseline
+        if reading.ratio is not None:
+            # The medians also show by how much the machine changed between the two.
+            is_higher = reading.ratio > 1
         is_worse = is_higher == (METRICS[reading.metric].direction is Direction.LOWER_IS_BETTER)
     return Verdict.REGRESSION if is_worse else Verdict.IMPROVEMENT
 

@@ -93,10 +93,12 @@ def compare_measurements(
     candidate: Measurement,
     judgement: Judgement,
     levels: tuple[np.ndarray, np.ndarray] | None = None,
+    machine_ratio: float = 1.0,
 ) -> Comparison:
     """Return the comparison of two measurements; inconclusive with a reason if they do not compare.
 
-    `levels` are those of the launches of both sides, the medians by default.
+    `levels` are those of the launches of both sides, the medians by default. `machine_ratio` is the
+    part of the change that they are normalised by: the ratio is that of the medians without it.
     """
     metric = METRICS.get(baseline.metric)
     if metric is None or metric.direction is Direction.NEITHER:
@@ -121,6 +123,7 @@ def compare_measurements(
         within=(_within_sd(baseline), _within_sd(candidate)),
         direction=metric.direction,
         judgement=judgement,
+        ratio=candidate.median / baseline.median / machine_ratio,
     )
 
 
@@ -131,16 +134,18 @@ def compare_logs(
     direction: Direction,
     judgement: Judgement,
     within: tuple[float, float] = (0.0, 0.0),
+    ratio: float | None = None,
 ) -> Comparison:
     """Return the comparison of two sides by the logarithms of their launches' levels.
 
     `within` is the standard error of a launch's level by its own samples, a lower bound of the
-    spread between launches.
+    spread between launches. `ratio` is as in `decide_change`.
     """
     return decide_change(
         log_change(baseline, candidate, noise=judgement.noise, within=within),
         direction=direction,
         judgement=judgement,
+        ratio=ratio,
     )
 
 
@@ -200,12 +205,19 @@ def compare_log_ratios(
     return decide_change(change, direction=direction, judgement=judgement)
 
 
-def decide_change(change: LogChange, *, direction: Direction, judgement: Judgement) -> Comparison:
-    """Return the verdict on an estimated change, with its 95 % interval."""
-    floor, ratio = judgement.floor, change.ratio
+def decide_change(
+    change: LogChange, *, direction: Direction, judgement: Judgement, ratio: float | None = None
+) -> Comparison:
+    """Return the verdict on an estimated change, with its 95 % interval.
+
+    `ratio` is that of the two values which are shown, medians of launches where the estimate is of
+    means: it stands for the estimate as far as the interval reaches.
+    """
+    floor = judgement.floor
     is_unchanged = change.equivalence_p_value(floor) <= judgement.max_equivalence_p
-    is_near_floor = _size(ratio) > 1 + DEFAULT_CONFIG.trigger_share * floor
+    is_near_floor = _size(change.ratio) > 1 + DEFAULT_CONFIG.trigger_share * floor
     low, high = change.interval()
+    ratio = change.ratio if ratio is None else min(max(ratio, low), high)
     decision = _decided(
         Comparison(
             ratio=ratio,

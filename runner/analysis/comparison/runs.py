@@ -12,8 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.records.results import Case, CaseResult, Run, RunDocument, Verdict
 from compile_hud.db.records.summaries import Series
@@ -61,8 +59,10 @@ class FactDifference:
 class CaseComparison:
     """One row: a metric of a case, or its `outcome`, on both sides.
 
-    `baseline` and `candidate` are the geometric means of the launches' levels in `unit`, so that
-    they differ by the ratio (counts: the medians); None for an outcome.
+    `baseline` and `candidate` are the measured medians in `unit`, as on every other surface; None
+    for an outcome. `machine_ratio` is the time that the fixed work took, candidate over
+    baseline, where a time was normalised by it: the ratio of the comparison times this one is about
+    that of the medians.
     """
 
     case: Case
@@ -71,6 +71,7 @@ class CaseComparison:
     baseline: float | None
     candidate: float | None
     comparison: Comparison
+    machine_ratio: float | None = None
 
 
 Side = RunDocument | Sequence[CaseResult]
@@ -285,7 +286,11 @@ def _compare_metric(pair: Pair, metric: str, judgement: Judgement) -> Comparison
     both = pair.measurements(metric)
     assert both is not None
     return compare_measurements(
-        both[0], candidate=both[1], judgement=judgement, levels=pair.launch_levels(metric)
+        both[0],
+        candidate=both[1],
+        judgement=judgement,
+        levels=pair.launch_levels(metric),
+        machine_ratio=pair.machine_ratio(metric) or 1.0,
     )
 
 
@@ -326,21 +331,12 @@ def _one_sided(baseline: CaseResult | None, candidate: CaseResult | None) -> Cas
 
 def _row(pair: Pair, metric: str, comparison: Comparison) -> CaseComparison:
     both = pair.measurements(metric)
-    levels: Sequence[float | None] = (None, None)
-    if both is not None:
-        is_exact = METRICS[metric].is_exact
-        levels = [_typical(side, is_exact=is_exact) for side in pair.launch_levels(metric)]
     return CaseComparison(
         case=pair.baseline.case,
         metric=metric,
         unit="" if both is None else both[0].unit,
-        baseline=levels[0],
-        candidate=levels[1],
+        baseline=None if both is None else both[0].median,
+        candidate=None if both is None else both[1].median,
         comparison=comparison,
+        machine_ratio=None if both is None else pair.machine_ratio(metric),
     )
-
-
-def _typical(levels: np.ndarray, *, is_exact: bool) -> float:
-    if is_exact or np.min(levels) <= 0:
-        return float(np.median(levels))
-    return float(np.exp(np.mean(np.log(levels))))

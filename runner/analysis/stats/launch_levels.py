@@ -59,6 +59,12 @@ def measured_levels(
     return np.asarray(levels * (common / paces))
 
 
+def speed_probe_levels(result: CaseResult, metric: str) -> np.ndarray | None:
+    """Return the speed probe of each launch of the time `metric`; None unless all have one."""
+    measured = {item.metric: item for item in result.measurements}
+    return _speed_probes(measured, metric) if metric in measured else None
+
+
 def common_speed_probe_s(*results: CaseResult) -> float | None:
     """Return the geometric mean of the speed probes of `results`; None unless all have one."""
     logs = []

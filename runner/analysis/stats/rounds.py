@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,11 @@ import numpy as np
 
 from compile_hud.db.records.results import CaseResult, Measurement, Outcome
 from compile_hud.runner.analysis.stats.estimates import estimate
-from compile_hud.runner.analysis.stats.launch_levels import common_speed_probe_s, launch_levels
+from compile_hud.runner.analysis.stats.launch_levels import (
+    common_speed_probe_s,
+    launch_levels,
+    speed_probe_levels,
+)
 from compile_hud.runner.analysis.stats.launch_noise import launch_spread
 
 
@@ -33,6 +38,14 @@ class Pair:
         sides = (self.baseline, self.candidate)
         before, after = (launch_levels(side, metric, speed_probe_s=speed_probe_s) for side in sides)
         return before, after
+
+    def machine_ratio(self, metric: str) -> float | None:
+        """Return the ratio of the speed probes by which `metric` is normalised; None without."""
+        before = speed_probe_levels(self.baseline, metric)
+        after = speed_probe_levels(self.candidate, metric)
+        if before is None or after is None:
+            return None
+        return math.exp(float(np.mean(np.log(after)) - np.mean(np.log(before))))
 
 
 def results_by_case(results: Iterable[CaseResult]) -> dict[str, CaseResult]:

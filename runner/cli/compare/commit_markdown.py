@@ -17,6 +17,7 @@ from compile_hud.runner.cli.compare.sentences import (
     has_inconclusive,
     resolution_text,
 )
+from compile_hud.runner.cli.compare.table import candidate_text
 from compile_hud.runner.format import quantity
 
 _CHANGED = (Verdict.REGRESSION, Verdict.IMPROVEMENT)
@@ -87,7 +88,7 @@ def _cells(row: CaseComparison) -> tuple[str, ...]:
         code(row.case.key),
         code(row.metric),
         quantity(row.baseline, unit=row.unit),
-        quantity(row.candidate, unit=row.unit),
+        candidate_text(row),
         "-" if comparison.ratio is None else signed_percent(comparison.ratio - 1),
         interval,
         f"**{verdict}**" if comparison.is_failure else verdict,

@@ -14,7 +14,12 @@ from compile_hud.db.records.results import Run
 from compile_hud.db.shared.text import one_line, shortened, signed_percent
 from compile_hud.runner.analysis.comparison.measurements import CALM
 from compile_hud.runner.analysis.comparison.runs import CaseComparison
-from compile_hud.runner.cli.compare.table import VERDICT_ORDER, change_text, verdict_counts
+from compile_hud.runner.cli.compare.table import (
+    VERDICT_ORDER,
+    candidate_text,
+    change_text,
+    verdict_counts,
+)
 from compile_hud.runner.format import quantity
 
 # GitHub takes 65,536 characters in a comment; a row of the longest names has 3,500.
@@ -94,7 +99,7 @@ def _cells(row: CaseComparison, trends: Trends) -> tuple[str, ...]:
         code(row.case.key),
         code(row.metric),
         quantity(row.baseline, unit=row.unit),
-        quantity(row.candidate, unit=row.unit),
+        candidate_text(row),
         change_text(row),
         interval,
         sparkline(trends.get((row.case.key, row.metric), ())),

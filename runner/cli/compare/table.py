@@ -35,6 +35,10 @@ VERDICT_ORDER = (
     Verdict.UNCHANGED,
     Verdict.IDENTICAL,
 )
+_MACHINE = "machine"
+_MACHINE_NOTE = (
+    f"{_MACHINE}: how much longer the same fixed work took; the change of a time is without it"
+)
 # They are part of the revision, which is printed before.
 _HEADER_FACTS = ("torch_version", "torch_git")
 
@@ -61,12 +65,19 @@ def print_differences(
     ordered = sorted(rows, key=lambda row: VERDICT_ORDER.index(row.comparison.verdict))
     shown = [row for row in ordered if show_all or row.comparison.verdict not in CALM]
     if shown:
+        is_normalised = any(row.machine_ratio is not None for row in shown)
+        machine = (_MACHINE,) if is_normalised else ()
         columns = [
             *(Column(name=name) for name in ("case", "metric")),
-            *(Column(name=name, is_number=True) for name in ("baseline", "candidate", "change")),
+            *(
+                Column(name=name, is_number=True)
+                for name in ("baseline", "candidate", *machine, "change")
+            ),
             *(Column(name=name) for name in ("interval", "verdict", "why")),
         ]
-        print_table(columns, rows=[_cells(row) for row in shown])
+        print_table(columns, rows=[_cells(row, is_normalised=is_normalised) for row in shown])
+        if is_normalised:
+            click.echo(_MACHINE_NOTE)
         click.echo()
     click.echo(verdict_counts(row.comparison.verdict for row in rows))
 
@@ -100,6 +111,7 @@ def differences_json(
                 "baseline": row.baseline,
                 "candidate": row.candidate,
                 "ratio": row.comparison.ratio,
+                "machine_ratio": row.machine_ratio,
                 "interval": None
                 if row.comparison.low is None
                 else [row.comparison.low, row.comparison.high],
@@ -120,6 +132,18 @@ def change_text(row: CaseComparison) -> str:
     if metric is not None and metric.is_exact and row.baseline != row.candidate:
         return f"{row.baseline:g} -> {row.candidate:g}"
     return "-" if comparison.ratio is None else signed_percent(comparison.ratio - 1)
+
+
+def machine_text(row: CaseComparison) -> str:
+    """Return by how much the machine's own time differs, in percent; empty without a probe."""
+    return "" if row.machine_ratio is None else signed_percent(row.machine_ratio - 1)
+
+
+def candidate_text(row: CaseComparison) -> str:
+    """Return the candidate's value, with the part that the machine has in it."""
+    value = quantity(row.candidate, unit=row.unit)
+    machine = machine_text(row)
+    return f"{value} (machine {machine})" if machine else value
 
 
 def _estimate_json(row: CaseComparison, *, fail_above: float) -> dict[str, Any]:
@@ -162,7 +186,7 @@ def _fact(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
-def _cells(row: CaseComparison) -> tuple[str, ...]:
+def _cells(row: CaseComparison, *, is_normalised: bool) -> tuple[str, ...]:
     comparison = row.comparison
     interval = "-"
     low, high = comparison.low, comparison.high
@@ -174,6 +198,7 @@ def _cells(row: CaseComparison) -> tuple[str, ...]:
         row.metric,
         quantity(row.baseline, unit=row.unit),
         quantity(row.candidate, unit=row.unit),
+        *((machine_text(row) or "-",) if is_normalised else ()),
         change_text(row),
         interval,
         str(comparison.verdict),

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from compile_hud.db.queries.results import load_document
 from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.alerts import Alert
-from compile_hud.db.records.metrics import speedup_name
+from compile_hud.db.records.metrics import speedup_latencies, speedup_name
 from compile_hud.db.records.results import CaseResult, Outcome, RunDocument, RunState
 from compile_hud.db.shared.text import counted, first_line
 from compile_hud.runner.cli.exit_codes import EXIT_INTERRUPTED
@@ -39,12 +40,15 @@ from compile_hud.runner.protocol.files import write_json
 from compile_hud.runner.run_requests import AUTO_DEVICE, RunRequest, execute_together
 from compile_hud.runner.workspace import Workspace
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 _REASON_WIDTH = 100
 _LATEST = "latest"
 _NUM_RUNS_SEARCHED = 1000
 # A narrow terminal omits columns: first those with equal values in every row, then these.
 _COMMON_AXES = ("shape", "phase", "dtype")
-_LEAST_USED = ("peak memory", "compile warm", "compile cold")
+_LEAST_USED = ("peak memory", "compile warm", "compile cold", "eager")
 
 
 @click.command()
@@ -215,6 +219,9 @@ def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
     planned = [case.key for document in documents for case in document.run.plan]
     ranks = {key: index for index, key in enumerate(dict.fromkeys(planned))}
     results.sort(key=lambda item: ranks.get(item[1].case.key, len(ranks)))
+    taken = [result.measurement("speedup") for _, result in results]
+    methods = [speedup.method for speedup in taken if speedup is not None]
+    latencies = speedup_latencies(methods)
     rows = [
         (
             result.case.model,
@@ -224,7 +231,7 @@ def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
             result.case.shape,
             str(result.case.dtype),
             str(result.outcome),
-            metric(result, "latency_s"),
+            *_times(result, names=latencies),
             metric(result, "speedup"),
             metric(result, "compile_cold_s"),
             metric(result, "compile_warm_s"),
@@ -235,7 +242,7 @@ def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
     ]
     side_name = (kind,) if len(documents) > 1 else ()
     names = ("model", "mode", *side_name, "phase", "shape", "dtype", "outcome")
-    numbers = ("latency", "speedup", "compile cold", "compile warm", "peak memory")
+    numbers = ("eager", "latency", "speedup", "compile cold", "compile warm", "peak memory")
     columns = [
         *(Column(name=name, is_whole=name == "mode") for name in names),
         *(Column(name=name, is_number=True) for name in numbers),
@@ -245,10 +252,20 @@ def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
     console = stdout() if is_stdout_free else stderr()
     if rows:
         print_table(columns, rows=rows, spare=(*same, *_LEAST_USED), console=console)
-    taken = [result.measurement("speedup") for _, result in results]
-    name = speedup_name(speedup.method for speedup in taken if speedup is not None)
-    if name != "speedup":
-        console.print(f"{name}: eager over variant, round by round; latency is wall time")
+    if methods:
+        console.print(f"{speedup_name(methods)}: eager over latency, in turn and on one clock")
+    _print_notes(
+        documents, results=[result for _, result in results], labels=labels, console=console
+    )
+
+
+def _print_notes(
+    documents: Sequence[RunDocument],
+    *,
+    results: Sequence[CaseResult],
+    labels: Sequence[str],
+    console: Console,
+) -> None:
     for label, document in zip(labels, documents, strict=True):
         if references := _reference_text(document):
             where = f" ({label})" if len(documents) > 1 else ""
@@ -258,8 +275,20 @@ def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
     if num_deferred := len({result.case.key for result in every if result.is_deferred}):
         text = f"put off {counted(num_deferred, 'case')}: the suite's time budget was spent"
         console.print(text, markup=False)
-    if warnings := warning_text([result for _, result in results]):
+    if warnings := warning_text(results):
         console.print(warnings, markup=False)
+
+
+def _times(result: CaseResult, *, names: tuple[str, str]) -> tuple[str, str]:
+    """Return the latencies of eager and of the variant, on the clock of the speedup.
+
+    `names` are the metrics of all results; a result with several threads has the wall time alone.
+    """
+    speedup = result.measurement("speedup")
+    eager, latency = names if speedup is None else speedup_latencies([speedup.method])
+    if result.measurement(latency) is None:
+        latency = "latency_s"
+    return metric(result, eager), metric(result, latency)
 
 
 def _labels(documents: Sequence[RunDocument]) -> tuple[str, list[str]]:

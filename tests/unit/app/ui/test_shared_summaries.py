@@ -34,6 +34,7 @@ def row(name: str = "bert", **values: object) -> ComparedRow:
         baseline=0.010,
         candidate=0.012,
         ratio=1.2,
+        machine_ratio=None,
         low=1.18,
         high=1.22,
         verdict=Verdict.REGRESSION,

@@ -144,7 +144,7 @@ def test_the_first_cases_are_those_with_which_all_begin(num_shown: int) -> None:
 
 def test_a_fallback_is_reported_in_table_and_facts() -> None:
     result = result_summary(make_case(mode="max-autotune"), effective_mode="default")
-    _, ((*_, outcome, _latency, _, _, _, _, _, _),) = cases_of(run_page([result]))
+    _, ((*_, outcome, _eager, _latency, _, _, _, _, _, _),) = cases_of(run_page([result]))
     assert [note.text for note in outcome.notes] == ["ran as default"]
     assert "max-autotune (ran as default)" in result_facts(result)
 
