@@ -50,7 +50,7 @@ _METRICS = (
     "peak_bytes",
     "graph_breaks",
 )
-# Outcomes that need most attention come first.
+# Outcomes that need most attention come first; the others have the order of the plan.
 _OUTCOME_ORDER = (
     Outcome.FAILED,
     Outcome.TIMEOUT,
@@ -58,9 +58,6 @@ _OUTCOME_ORDER = (
     Outcome.INACCURATE,
     Outcome.NODE_LOST,
     Outcome.SKIPPED,
-    Outcome.UNAVAILABLE,
-    Outcome.SAME_CODE,
-    Outcome.OK,
 )
 _WITH_INTERVAL = ("latency_s", "latency_cpu_s", "speedup")
 
@@ -265,7 +262,10 @@ def case_table(
     order = {outcome: rank for rank, outcome in enumerate(_OUTCOME_ORDER)}
     results = sorted(
         models,
-        key=lambda result: (order[result.outcome], result.case.key not in regressions),
+        key=lambda result: (
+            order.get(result.outcome, len(order)),
+            result.case.key not in regressions,
+        ),
     )
     rows = [
         _row(
