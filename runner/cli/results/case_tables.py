@@ -37,22 +37,26 @@ def print_compile(document: RunDocument) -> None:
         return
     console = stdout()
     console.print("\ncompile", markup=False)
-    names = ("model", "mode", "phase", "dtype")
+    names = ("model", "mode", "phase", "shape", "dtype")
     rows = [
         (
             result.case.model,
             mode_text(result),
             str(result.case.phase),
+            result.case.shape,
             str(result.case.dtype),
             *(metric(result, name) for _, name in _COLUMNS),
         )
         for result in compiled
     ]
+    axes = ("phase", "shape", "dtype")
+    # An axis that all rows share says least on a narrow terminal.
+    same = [name for name in axes if len({row[names.index(name)] for row in rows}) == 1]
     columns = [
         *(Column(name=name, is_whole=name == "mode") for name in names),
         *(Column(name=title, is_number=True) for title, _ in _COLUMNS),
     ]
-    print_table(columns, rows=rows, spare=("phase", "dtype", *_SPARE), console=console)
+    print_table(columns, rows=rows, spare=(*same, *_SPARE, *axes), console=console)
     for result in compiled:
         for line in location_lines(result):
             console.print(line, markup=False, soft_wrap=True)

@@ -75,7 +75,7 @@ def test_the_table_has_a_row_for_each_compiled_result(
     assert [line.split("  ") for line in capsys.readouterr().out.splitlines()][1] == ["compile"]
     print_compile(document)
     header, row, location = capsys.readouterr().out.splitlines()[2:]
-    assert header.split()[:6] == ["model", "mode", "phase", "dtype", "cold", "dynamo"]
+    assert header.split()[:6] == ["model", "mode", "phase", "shape", "dtype", "cold"]
     assert row.split("  ")[-1].strip() == "734"
     for text in ("9.71 s", "1.53 s", "972 ms", "3.01 s", "4.18 s", "1.01 s", "6,631 calls"):
         assert text in row
