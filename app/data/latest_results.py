@@ -22,10 +22,13 @@ from compile_hud.db.records.summaries import (
 )
 from compile_hud.db.records.triage import ONGOING
 from compile_hud.runner.analysis.comparison.run_selection import previous_run
+from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.judging.machine_state import CLOCKS, MachineChange, machine_history
 
 # A month of nights; more would not fit the width of a cell.
 NUM_RECENT = 30
+# A series of fewer runs has no baseline yet.
+NUM_BASELINE_RUNS = DEFAULT_CONFIG.min_baseline_points
 
 
 @cached_read

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from compile_hud.app import clock
 from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.app.ui.html import link
 from compile_hud.app.ui.urls import AlertsState, alerts_url, decide_url
 from compile_hud.app.views.alerts.data import load_open_regressions
 from compile_hud.db.errors import StoreError
 from compile_hud.db.records.alerts import Alert
+from compile_hud.db.records.triage import is_muted
 from compile_hud.db.shared.text import counted
 
 # Ids of the alerts that a browser window has seen, and of those that were announced in it.
@@ -24,10 +26,12 @@ _NUM_NAMED = 3
 def show_new_alerts() -> None:
     """Draw a line about the open regressions that are new since this window was opened."""
     try:
-        alerts = load_open_regressions().value
+        regressions = load_open_regressions().value
     except StoreError:
         # The page itself reports an error of the store.
         return
+    now = clock.now()
+    alerts = [alert for alert in regressions if not is_muted(alert, at=now)]
     seen: set[str] = st.session_state.setdefault(_SEEN, {alert.id for alert in alerts})
     announced: set[str] = st.session_state.setdefault(_ANNOUNCED, set())
     new = [alert for alert in alerts if alert.id not in seen]

@@ -17,16 +17,19 @@ from compile_hud.app.components.alert_rows import (
     open_alerts,
 )
 from compile_hud.app.components.result_matrix import DIMENSIONS
+from compile_hud.app.data.latest_results import NUM_BASELINE_RUNS
 from compile_hud.app.data.mode_summaries import MISSING_KINDS
 from compile_hud.app.data.page_records import ModeSummary
+from compile_hud.app.data.runs import MAX_RUNS
 from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.app.ui.format import age, moment, outcome_label
 from compile_hud.app.ui.html import Cell, HtmlColumn, Note, collapsible, table
 from compile_hud.app.ui.urls import OverviewState, decide_url, run_url
 from compile_hud.db.records.alerts import Alert, began
 from compile_hud.db.records.imported import is_imported
-from compile_hud.db.records.results import Verdict
-from compile_hud.db.records.summaries import LatestCell
+from compile_hud.db.records.results import Outcome, Verdict
+from compile_hud.db.records.summaries import LatestCell, RunSummary
+from compile_hud.db.records.triage import is_muted
 from compile_hud.db.shared.text import counted, short_revision, shortened
 
 # Half a screen; the others are behind a fold.
@@ -56,13 +59,14 @@ def alert_sections(
 ) -> tuple[str, list[str]]:
     """Return the title and the tables of open alerts: regressions, then behind a fold the others.
 
-    The others are changes of the machine, and improvements. `newest_runs` are the ids of the newest
-    run of each toolchain, whose alerts are new. Rows leave out the dimensions `common`, which all
-    cases share. `names_toolchain` adds the toolchain of an alert to its row.
+    The others are muted regressions, changes of the machine, and improvements. `newest_runs` are
+    the ids of the newest run of each toolchain, whose alerts are new. Rows leave out the dimensions
+    `common`, which all cases share. `names_toolchain` adds the toolchain of an alert to its row.
     """
     open_regressions = open_alerts(alerts, verdict=Verdict.REGRESSION)
     by_machine = [alert for alert in open_regressions if is_by_machine(alert)]
-    regressions = [alert for alert in open_regressions if not is_by_machine(alert)]
+    of_code = [alert for alert in open_regressions if not is_by_machine(alert)]
+    regressions = [alert for alert in of_code if not is_muted(alert, at=now)]
     shown = [alert for alert in regressions if lets_through(state, alert.case)]
     needs = action_items(shown, newest_runs=newest_runs)
     num_hidden = len(action_items(regressions, newest_runs=())) - len(needs)
@@ -79,6 +83,9 @@ def alert_sections(
         more = draw(rest, label="more open regressions")
         sections.append(collapsible(f"{len(rest)} more, less severe", more))
     others = partial(_alert_table, now=now, names_toolchain=names_toolchain)
+    if muted := [alert for alert in of_code if is_muted(alert, at=now) and _concerns(state, alert)]:
+        content = others(muted, label="muted regressions")
+        sections.append(collapsible(f"Muted: {len(muted)}", content))
     if its := [alert for alert in by_machine if _concerns(state, alert)]:
         content = others(its, label="machine side")
         sections.append(collapsible(f"Attributed to the machine: {len(its)}", content))
@@ -157,6 +164,19 @@ def action_items_table(
         for need in needs
     ]
     return table(_COLUMNS, rows, label=label, style="lines")
+
+
+def learning_text(runs: Sequence[RunSummary], *, machine: str, toolchain: str) -> str:
+    """Return the number of runs that make the baseline, "" if there are enough to judge one."""
+    num = sum(
+        (summary.run.machine, summary.run.toolchain) == (machine, toolchain)
+        and bool(summary.num_by_outcome.get(Outcome.OK))
+        for summary in runs
+    )
+    # Runs beyond the newest ones are not counted.
+    if num >= NUM_BASELINE_RUNS or len(runs) >= MAX_RUNS:
+        return ""
+    return f"Learning: {num} of {counted(NUM_BASELINE_RUNS, 'run')}"
 
 
 def unwatched_text(cells: Sequence[LatestCell], *, alerts: Sequence[Alert]) -> str:

@@ -34,6 +34,7 @@ from compile_hud.app.ui.urls import OVERVIEW_METRICS, OverviewState, parse_overv
 from compile_hud.app.views.overview.tables import (
     alert_sections,
     dead_letter_notice,
+    learning_text,
     mode_tile,
     unwatched_text,
 )
@@ -57,7 +58,7 @@ def show() -> None:
         st.html(banner(moved))
     if results.cells or results.alerts:
         # Without results and alerts the page cannot claim that there is no regression.
-        _show_alerts(state, results)
+        _show_alerts(state, results, runs=overview.runs)
     if not results.cells:
         everything = OverviewState(metric=state.metric)
         show_nothing_fits(state, overview, results=results, everything=everything)
@@ -80,7 +81,9 @@ def _show_filters(
         )
 
 
-def _show_alerts(state: OverviewState, results: FilteredResults) -> None:
+def _show_alerts(
+    state: OverviewState, results: FilteredResults, *, runs: Sequence[RunSummary]
+) -> None:
     title, sections = alert_sections(
         state,
         results.alerts,
@@ -89,7 +92,9 @@ def _show_alerts(state: OverviewState, results: FilteredResults) -> None:
         common=common_dimensions(cell.summary.case for cell in results.candidates),
         names_toolchain=results.has_several_toolchains,
     )
-    st.html(heading(title))
+    learning = learning_text(runs, machine=results.machine, toolchain=results.toolchain)
+    # A regression that is known already is more than what is still being learnt.
+    st.html(heading(title if sections or not learning else learning))
     if text := unwatched_text(results.cells, alerts=results.alerts):
         st.html(caption(text))
     if sections:

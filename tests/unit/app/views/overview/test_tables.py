@@ -14,7 +14,12 @@ from compile_hud.app.data.page_records import ModeSummary, RunPage
 from compile_hud.app.ui.format import Scale, outcome_label
 from compile_hud.app.ui.html import Cell, HtmlColumn
 from compile_hud.app.ui.urls import OverviewState
-from compile_hud.app.views.overview.tables import alert_sections, mode_tile, unwatched_text
+from compile_hud.app.views.overview.tables import (
+    alert_sections,
+    learning_text,
+    mode_tile,
+    unwatched_text,
+)
 from compile_hud.app.views.runs.measurements import measurement_table
 from compile_hud.app.views.runs.tables import (
     case_table,
@@ -37,6 +42,7 @@ from compile_hud.app.views.series.tables import (
 from compile_hud.db.jobs.health import SchedulerState, ScheduleState
 from compile_hud.db.records.metrics import Direction
 from compile_hud.db.records.results import Outcome, Verdict
+from compile_hud.db.records.summaries import RunSummary
 from tests.support.builders import START, make_alert, make_case, make_run, make_run_ref
 from tests.support.records.page_results import (
     header,
@@ -283,6 +289,39 @@ def test_more_regressions_than_fit_are_folded(words: SnapshotAssertion) -> None:
     assert title == words
     assert [section.count("<tr>") for section in sections] == [13, 3]
     assert "2 more, less severe" in sections[1]
+
+
+def test_muted_regressions_are_behind_a_fold_and_need_no_attention() -> None:
+    alert = make_alert("a", case=make_case("bert"))
+    muted = replace(alert, muted_until=START + timedelta(days=1))
+    other = make_alert("b", case=make_case("vit"))
+    title, sections = alert_sections(OverviewState(), [muted, other], now=START)
+    assert title.startswith("1 case")
+    assert ["bert" in section for section in sections] == [False, True]
+    later = START + timedelta(days=2)
+    title, (section,) = alert_sections(OverviewState(), [muted, other], now=later)
+    assert title.startswith("2 cases")
+
+
+@pytest.mark.parametrize(("num_runs", "is_learning"), [(1, True), (5, True), (6, False)])
+def test_the_runs_of_a_baseline_are_counted_until_there_are_enough(
+    num_runs: int, is_learning: bool
+) -> None:
+    runs = [_summary(f"run-{number}") for number in range(num_runs)]
+    others = [_summary(f"other-{number}", machine="other") for number in range(9)]
+    text = learning_text([*runs, *others], machine="box", toolchain="stable")
+    assert text == (f"Learning: {num_runs} of 6 runs" if is_learning else "")
+
+
+def test_runs_without_a_result_that_is_ok_give_no_baseline() -> None:
+    failed = replace(_summary("failed"), num_by_outcome={Outcome.FAILED: 1})
+    text = learning_text([failed], machine="box", toolchain="stable")
+    assert text.startswith("Learning: 0")
+
+
+def _summary(name: str, *, machine: str = "box") -> RunSummary:
+    run = make_run(name, machine=machine)
+    return RunSummary(run=run, num_by_outcome={Outcome.OK: 1}, worked_s=1.0, heartbeat_at=None)
 
 
 def test_a_case_is_one_line_however_many_alerts_it_has(words: SnapshotAssertion) -> None:
