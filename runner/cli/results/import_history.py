@@ -106,6 +106,8 @@ def _print_report(report: ImportReport, *, has_time: bool) -> None:
     for metric in report.metrics:
         if not metric.is_known or metric.judged_direction is None:
             click.echo(f"  {_judged_how(metric)}")
+    for change in report.unit_changes:
+        click.echo(f"  {change.text}")
     for metric_name in report.contradicted:
         click.echo(f"  stated both ways: {metric_name}; of a series the newest statement counts")
 

@@ -17,7 +17,7 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -27,6 +27,7 @@ from compile_hud.db.records.imported import IMPORT_TRIGGER, IMPORTED_TOOLCHAIN
 from compile_hud.db.records.results import Case, Run, RunDocument, RunState
 from compile_hud.runner.execution.environment import fingerprint
 from compile_hud.runner.interop.importers.case_evidence import CaseEvidence, result_of, split
+from compile_hud.runner.interop.importers.series_units import SeriesUnits
 from compile_hud.runner.interop.importers.vocabulary import UNKNOWN, ImportedMetric, clean_name
 
 _DAY_S = 86_400
@@ -104,8 +105,10 @@ class _NumberedTable:
 class HistoryBuilder:
     """Collect rows in any order, then return the runs, oldest first."""
 
-    def __init__(self, *, untimed_at: datetime, has_exact_time: bool) -> None:
+    def __init__(self, *, untimed_at: datetime, has_exact_time: bool, units: SeriesUnits) -> None:
         """Use `untimed_at` for rows without a time; `has_exact_time` if the user gave it."""
+        self._units = units
+        self._aligned: dict[tuple[int, ImportedMetric], ImportedMetric] = {}
         self._untimed_s = untimed_at.timestamp()
         self._has_exact_time = has_exact_time
         self._origins, self._cases, self._metrics, self._texts = (
@@ -139,7 +142,11 @@ class HistoryBuilder:
     @property
     def metrics(self) -> tuple[ImportedMetric, ...]:
         """Return every metric that has a number, by name; outcomes in words are none."""
-        measured = [self._metrics.items[number] for number in self._measured]
+        # The factor of a unit makes no other metric.
+        numbers = sorted(self._measured)
+        measured = dict.fromkeys(
+            replace(self._metrics.items[number], scale=1.0) for number in numbers
+        )
         return tuple(sorted(measured, key=lambda metric: str(metric.name)))
 
     def add(self, row: HistoryRow) -> None:
@@ -147,7 +154,8 @@ class HistoryBuilder:
         origin, case = self._origins.number(row.origin), self._cases.number(row.case)
         columns["origin"].append(origin)
         columns["case"].append(case)
-        metric = self._metrics.number(row.metric)
+        imported = self._metric(row, case=case)
+        metric = self._metrics.number(imported)
         columns["metric"].append(metric)
         if row.values:
             self._measured.add(metric)
@@ -157,8 +165,15 @@ class HistoryBuilder:
         columns["launches"].append(self._launches.number(sizes))
         self._times.append(math.nan if row.at_s is None else row.at_s)
         self.num_untimed += row.at_s is None
-        self._values.extend(value * row.metric.scale for value in row.values)
+        self._values.extend(value * imported.scale for value in row.values)
         self._ends.append(len(self._values))
+
+    def _metric(self, row: HistoryRow, *, case: int) -> ImportedMetric:
+        """Return the metric of `row` in the unit of its series."""
+        key = case, row.metric
+        if key not in self._aligned:
+            self._aligned[key] = self._units.aligned(row.case.key, row.metric)
+        return self._aligned[key]
 
     def _compare(self, settings: Settings, *, origin: int, key: tuple[int, int]) -> None:
         """Count a row whose settings differ from its predecessor's of the same case and metric."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from compile_hud.db.ingest.imported_history import (
     put_imported,
     was_imported,
 )
+from compile_hud.db.queries.series import find_series
 from compile_hud.db.records.results import CaseResult, RunDocument
 from compile_hud.db.store import Store
 from compile_hud.runner.errors import ImportFailed
@@ -31,6 +33,7 @@ from compile_hud.runner.interop.importers.history import (
     MissingValuePolicy,
     exported_id,
 )
+from compile_hud.runner.interop.importers.series_units import SeriesUnits, UnitChange
 from compile_hud.runner.interop.importers.skipped_rows import Skipped
 from compile_hud.runner.interop.importers.torchbench import TorchBenchReader
 from compile_hud.runner.interop.importers.v3 import V3Reader
@@ -76,6 +79,7 @@ class ImportReport:
     num_mixed: Mapping[str, int] = field(default_factory=dict)
     num_untimed: int = 0
     metrics: tuple[ImportedMetric, ...] = ()
+    unit_changes: tuple[UnitChange, ...] = ()
     is_known: bool = False
 
     @property
@@ -100,6 +104,15 @@ class ImportReport:
             "mixed": dict(self.num_mixed),
             "untimed": self.num_untimed,
             "unchanged": self.is_known,
+            "unit_changes": [
+                {
+                    "metric": change.metric,
+                    "series_unit": change.series_unit,
+                    "stated_unit": change.stated_unit,
+                    "imported_as": change.imported_as,
+                }
+                for change in self.unit_changes
+            ],
             "metrics": [
                 {
                     "name": metric.name,
@@ -133,8 +146,11 @@ def import_file(
     if was_imported(store, content):
         return ImportReport(path=path, format=name, is_known=True)
     reader = READERS[name](missing_values)
+    units = SeriesUnits(functools.partial(_units_of, store))
     history = HistoryBuilder(
-        untimed_at=missing_values.at or _modified_at(path), has_exact_time=bool(missing_values.at)
+        untimed_at=missing_values.at or _modified_at(path),
+        has_exact_time=bool(missing_values.at),
+        units=units,
     )
     for row in reader.rows(source):
         history.add(row)
@@ -167,7 +183,15 @@ def import_file(
         num_mixed=history.num_mixed,
         num_untimed=history.num_untimed,
         metrics=history.metrics,
+        unit_changes=tuple(sorted(units.changes)),
     )
+
+
+def _units_of(store: Store, metric: str) -> dict[str, str]:
+    """Return the unit of each series of `metric` in the store, by case key."""
+    if store.is_missing():
+        return {}
+    return {header.case.key: header.unit for header in find_series(store, metric=metric)}
 
 
 def _check_not_ahead(path: Path, starts: Sequence[datetime], *, now: datetime) -> None:

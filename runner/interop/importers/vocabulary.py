@@ -232,6 +232,15 @@ def clean_name(text: str) -> str:
     return f"{shown[: MAX_NAME_LENGTH - _DIGEST_LENGTH - 1]}-{digest}"
 
 
+def common_factor(unit: str, other: str) -> float | None:
+    """Return the factor from numbers in `unit` to `other`; None if they have no common base."""
+    for base in _FACTORS:
+        factors = factor_between(unit, ours=base), factor_between(other, ours=base)
+        if factors[0] is not None and factors[1] is not None:
+            return factors[0] / factors[1]
+    return None
+
+
 def factor_between(unit: str, *, ours: str) -> float | None:
     """Return the factor from numbers in `unit` to `ours`; None for an unknown unit."""
     return 1.0 if unit == ours else _FACTORS.get(ours, {}).get(unit)

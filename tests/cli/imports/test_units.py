@@ -1,0 +1,101 @@
+"""`hud import`: the unit of a series that changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compile_hud.db.queries.series import find_series
+from tests.support.records.v3_records import DAY_S, make_record
+from tests.support.stores.imports import import_records
+from tests.support.terminal import Terminal
+
+NIGHTS = 24
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    monkeypatch.chdir(tmp_path)
+    terminal = Terminal(tmp_path)
+    # After every night that is imported.
+    terminal.clock.advance(60 * DAY_S)
+    return terminal
+
+
+def record(value: float, unit: str, *, night: int, metric: str = "alpha") -> dict[str, Any]:
+    made = make_record(metric, value * (1 + 0.01 * (night % 3)), night=night)
+    made["metric"]["extra_info"] = {"unit": unit, "direction": "lower"}
+    return made
+
+
+def nights(before: tuple[float, str], after: tuple[float, str]) -> list[dict[str, Any]]:
+    return [
+        record(*(before if night < NIGHTS // 2 else after), night=night) for night in range(NIGHTS)
+    ]
+
+
+@pytest.mark.parametrize("is_at_once", [True, False])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ((10.0, "ms"), (0.010, "s")),
+        ((0.010, "s"), (10.0, "ms")),
+        ((10.0, "ms"), (10_000.0, "us")),
+        ((3.0, "GiB"), (3072.0, "MiB")),
+        ((2.0, "MB/s"), (2000.0, "kB/s")),
+    ],
+)
+def test_units_of_one_dimension_make_one_series_without_a_step(
+    terminal: Terminal, before: tuple[float, str], after: tuple[float, str], is_at_once: bool
+) -> None:
+    records = nights(before, after)
+    if not is_at_once:
+        import_records(terminal, *records[: NIGHTS // 2])
+        records = records[NIGHTS // 2 :]
+    report = import_records(terminal, *records)
+    (header,) = find_series(terminal.store(), metric="alpha")
+    assert (header.unit, header.num_points) == (before[1], NIGHTS)
+    assert header.last_value == pytest.approx(before[0], rel=0.03)
+    assert report["unit_changes"] == [
+        {
+            "metric": "alpha",
+            "series_unit": before[1],
+            "stated_unit": after[1],
+            "imported_as": "alpha",
+        }
+    ]
+    assert terminal.hud("detect").exit_code == 0
+    assert terminal.json("regressions", "--state", "all", "--json") == []
+
+
+def test_units_without_a_common_dimension_make_two_series(terminal: Terminal) -> None:
+    report = import_records(terminal, *nights((10.0, "requests"), (900.0, "bytes")))
+    assert [change["imported_as"] for change in report["unit_changes"]] == ["alpha (bytes)"]
+    # A later file finds the same two series.
+    import_records(terminal, record(900.0, "bytes", night=NIGHTS))
+    points = {
+        name: [header.num_points for header in find_series(terminal.store(), metric=name)]
+        for name in ("alpha", "alpha (bytes)")
+    }
+    assert points == {"alpha": [NIGHTS // 2], "alpha (bytes)": [NIGHTS // 2 + 1]}
+    terminal.hud("detect")
+    assert terminal.json("regressions", "--state", "all", "--json") == []
+
+
+def test_a_record_without_a_unit_changes_none(terminal: Terminal) -> None:
+    bare = make_record("alpha", 10.0, night=1)
+    report = import_records(terminal, record(10.0, "ms", night=0), bare)
+    assert report["unit_changes"] == []
+    (header,) = find_series(terminal.store(), metric="alpha")
+    assert (header.unit, header.num_points) == ("ms", 2)
+
+
+def test_other_cases_may_have_other_units(terminal: Terminal) -> None:
+    other = record(10.0, "requests", night=0)
+    other["model"]["name"] = "other"
+    report = import_records(terminal, record(10.0, "ms", night=0), other)
+    assert report["unit_changes"] == []
+    headers = find_series(terminal.store(), metric="alpha")
+    assert sorted(header.unit for header in headers) == ["ms", "requests"]
