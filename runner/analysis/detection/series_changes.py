@@ -2,7 +2,9 @@
 
 Method: steps, drifts and changes of the noise on costs (values, inverted where higher is better, or
 distances from the ideal); counts by a rule of their own, since they have no noise and may be 0: a
-value outside the range of the last 14 points is a change at once.
+value outside the range of the last 14 points is a change at once. A level at or below 0 has no
+relative change: three points beyond the range of the last 14, by that range and by the floor, are a
+change.
 Assumptions: those of detector.py, drift.py and variance.py; points are ordered by their runs.
 """
 
@@ -82,6 +84,10 @@ def find_changes(track: Track, metric: Metric, *, floor: float) -> list[Change]:
     """Return the changes of `track`; a return from a regression is its end and no change."""
     if metric.is_exact:
         return _without_returns(_count_changes(track, metric))
+    return _noisy_changes(track, metric, floor=floor) + _signed_changes(track, metric, floor=floor)
+
+
+def _noisy_changes(track: Track, metric: Metric, *, floor: float) -> list[Change]:
     costs = _costs(track, metric, floor=floor)
     steps = describe_steps(costs.values, floor=floor)
     step_changes = list(_step_changes(costs, steps))
@@ -233,6 +239,49 @@ def _noise_change(costs: _Costs, change: NoiseChange) -> Change:
         p_value=min(1.0, len(DEFAULT_CONFIG.noise_after_points) * p_value),
         noise=change,
     )
+
+
+def _signed_changes(track: Track, metric: Metric, *, floor: float) -> list[Change]:
+    """Return the lasting changes of levels at or below 0."""
+    values = track.points.medians
+    if metric.ideal is not None or values.size == 0 or values.min() > 0:
+        return []
+    sign = 1 if metric.direction is Direction.LOWER_IS_BETTER else -1
+    costs = sign * values
+    least, num_new = DEFAULT_CONFIG.min_baseline_points, DEFAULT_CONFIG.sustained_points
+    changes = []
+    start, index = 0, least
+    while index + num_new <= values.size:
+        old = range(max(start, index - DEFAULT_CONFIG.baseline_points), index)
+        recent, new = costs[old.start : index], costs[index : index + num_new]
+        if np.median(values[old.start : index]) > 0 or not _is_beyond(new, recent, floor=floor):
+            index += 1
+            continue
+        shift = Shift(
+            points=track.points,
+            costs=tuple(costs.tolist()),
+            old=old,
+            new=range(index, values.size),
+            before=float(np.median(recent)),
+            after=float(np.median(new)),
+            interval=None,
+            floor=floor,
+            num_points_to_return=num_new,
+            is_inverted=False,
+            sign=sign,
+        )
+        changes.append(
+            Change(kind=STEP, shift=shift, last_good=index - 1, first=index, p_value=None)
+        )
+        start, index = index, index + least
+    return _without_returns(changes)
+
+
+def _is_beyond(new: np.ndarray, recent: np.ndarray, *, floor: float) -> bool:
+    """Return whether all of `new` are further from the range of `recent` than it is wide."""
+    low, high = float(recent.min()), float(recent.max())
+    margin = max(high - low, floor * abs(float(np.median(recent))))
+    return bool(new.min() > high + margin or new.max() < low - margin)
 
 
 def _count_changes(track: Track, metric: Metric) -> list[Change]:

@@ -27,6 +27,7 @@ class Shift:
 
     `old` and `new` are the ranges whose medians are `before` and `after`. `interval` is that of the
     relative change of the cost, None without one. With `ideal`, a cost is the distance from it.
+    `sign` is 1 or -1 where values may be below 0, and the factor from costs to them.
     """
 
     points: Sequence[Point]
@@ -40,6 +41,7 @@ class Shift:
     num_points_to_return: int
     is_inverted: bool
     ideal: float | None = None
+    sign: int = 0
 
     @property
     def is_regression(self) -> bool:
@@ -49,11 +51,13 @@ class Shift:
     @property
     def cost_change(self) -> float | None:
         """Return the relative change of the cost, None from 0."""
-        return relative(self.after, to=self.before)
+        return None if self.sign else relative(self.after, to=self.before)
 
     @property
     def change(self) -> float | None:
-        """Return the relative change of the metric itself, None from 0."""
+        """Return the relative change of the metric itself, None from 0 or less."""
+        if self.sign:
+            return None
         return relative(self.shown(self.after), to=self.shown(self.before))
 
     @property
@@ -92,6 +96,8 @@ class Shift:
         """Return `cost` as a value of the metric."""
         if self.ideal is not None:
             return self.ideal - cost
+        if self.sign:
+            return self.sign * cost
         return 1 / cost if self.is_inverted else abs(cost)
 
     def is_back(self, cost: float) -> bool:
