@@ -3,8 +3,8 @@
 Method: a level needs `min_baseline_points` before the test looks for a departure from it. An
 earlier second step so becomes a part of the new level. The first three to five points of a
 described level are therefore compared with the next two weeks. They are a level of their own if
-each is further from the range of the rest than that range is wide, and by a floor at least. A step
-right behind those points is moved to the point from which on the new level fits better.
+their distance from the range of the rest is at least its width and the floor. A step right behind
+those points is moved to the point from which on the new level fits better.
 Assumptions: noise of the rest that its own first two weeks show.
 """
 
