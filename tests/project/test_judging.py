@@ -30,6 +30,7 @@ TEXT = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs" / "judging.md").r
     [
         ("last {} points (`baseline_points`)", DEFAULT_CONFIG.baseline_points),
         ("{} (`min_baseline_points`)", DEFAULT_CONFIG.min_baseline_points),
+        ("{} after a step (`min_points_after_step`)", DEFAULT_CONFIG.min_points_after_step),
         ("{} nights or more (`sustained_points`)", DEFAULT_CONFIG.sustained_points),
         ("{:g} of the floor (`trigger_share`)", DEFAULT_CONFIG.trigger_share),
         ("times {} (`MAD_TO_SD`)", stats.MAD_TO_SD),

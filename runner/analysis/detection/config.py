@@ -41,6 +41,9 @@ class DetectorConfig:
 
     # Fewer points do not describe the noise.
     min_noise_points: int = 8
+    # After a step the noise is known already, and so few points are a level that the next step may
+    # leave. With more, that step would be part of the young level.
+    min_points_after_step: int = 3
     # Older distances do not describe the current noise.
     noise_points: int = 60
     # A night adds its distance beyond half the floor to the sum, ...

@@ -185,7 +185,7 @@ class SequentialDetector:
         config = self.config
         is_open = excursion.total > 0.0
         if not is_open and (
-            len(self.points) < config.min_baseline_points
+            len(self.points) < self._min_level_points()
             or len(self.past) + len(self.points) < config.min_noise_points
         ):
             return False
@@ -204,6 +204,16 @@ class SequentialDetector:
             self.recent_step = None
             return True
         return False
+
+    def _min_level_points(self) -> int:
+        """Return the number of points without which nothing departs from the level.
+
+        After a step the noise is that of the level before, so a young level needs no more points
+        than a step does.
+        """
+        config = self.config
+        is_after_step = self.recent_step is not None
+        return config.min_points_after_step if is_after_step else config.min_baseline_points
 
     def _first_of_step(self, excursion: CusumState, night: int) -> int | None:
         """Return the first night of the step in `excursion`, None if there is none."""

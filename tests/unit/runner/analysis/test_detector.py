@@ -52,6 +52,31 @@ def test_improvement_is_a_step_downwards() -> None:
     assert change == pytest.approx(-0.1, abs=0.01)
 
 
+@pytest.mark.parametrize("gap", [3, 4, 5, 6, 8])
+@pytest.mark.parametrize(
+    "levels",
+    [(100, 130, 146), (146, 130, 100), (100, 130, 115), (130, 100, 112), (100, 112, 125)],
+)
+def test_second_step_soon_after_the_first_is_another_step(
+    gap: int, levels: tuple[float, float, float]
+) -> None:
+    before, between, after = levels
+    values = noisy([(20, before), (gap, between), (40, after)], cv=0.006, seed=gap)
+    for num_nights in (3, 40):
+        assert find_steps(values[: 20 + gap + num_nights]) == [
+            (20, pytest.approx(between / before - 1, abs=0.02)),
+            (20 + gap, pytest.approx(after / between - 1, abs=0.02)),
+        ]
+
+
+@pytest.mark.parametrize("gap", [3, 4, 5])
+def test_level_that_comes_back_within_the_week_is_no_second_step(gap: int) -> None:
+    values = noisy([(20, 1.0), (gap, 1.3), (30, 1.0)], cv=0.006, seed=gap)
+    first, back = describe_steps(values)
+    assert (first.index, first.is_return) == (20, False)
+    assert (back.index, back.is_return) == (20 + gap, True)
+
+
 def test_relapse_after_an_improvement_is_detected_though_it_stays_below_the_old_level() -> None:
     steps = find_steps(noisy([(30, 1.0), (20, 0.9), (20, 0.97)]))
     assert [index for index, _ in steps] == [30, 50]
