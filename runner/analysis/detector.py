@@ -18,7 +18,6 @@ import numpy as np
 
 from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG, DetectorConfig
 from compile_hud.runner.analysis.detection.history import checked_history
-from compile_hud.runner.analysis.detection.second_steps import with_second_steps
 from compile_hud.runner.analysis.detection.sequential_test import ChangePoint, find_change_points
 from compile_hud.runner.analysis.stats.estimates import (
     CONFIDENCE,
@@ -73,8 +72,7 @@ def describe_steps(
     Raises ValueError unless all values are finite and above 0: changes are ratios.
     """
     numbers = checked_history(values)
-    logs = np.log(numbers) / math.log1p(floor)
-    change_points = with_second_steps(logs, find_change_points(logs, config=config), config=config)
+    change_points = find_change_points(np.log(numbers) / math.log1p(floor), config=config)
     bounds = [0, *(point.index for point in change_points), numbers.size]
     steps = [
         _describe(numbers, point, start=start, end=end, config=config)

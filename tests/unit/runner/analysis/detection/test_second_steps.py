@@ -46,7 +46,7 @@ def test_one_step_is_not_divided(seed: int, noise: float) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_nights_that_settle_after_a_step_are_no_second_one(seed: int) -> None:
+def test_nights_that_settle_after_a_step_are_no_second_regression(seed: int) -> None:
     values = history([(FIRST, 100), (40, 130)], seed=seed, noise=0.01)
     values[FIRST : FIRST + 5] *= (1.04, 1.03, 1.02, 1.01, 1.0)
-    assert len(find_steps(values)) == 1
+    assert [index for index, change in find_steps(values) if change > 0] == [FIRST]
