@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from compile_hud.app.components.result_matrix import DIMENSIONS, common_dimensions
 from compile_hud.app.data.mode_summaries import MODE_ORDER, missing_cases, subject_of
 from compile_hud.app.ui.format import speedup_label
 from compile_hud.app.ui.urls import COLD
@@ -16,7 +17,7 @@ from compile_hud.app.views.modes.records import (
     NumberWithInterval,
 )
 from compile_hud.db.records.alerts import Alert
-from compile_hud.db.records.results import Outcome
+from compile_hud.db.records.results import Case, Outcome
 from compile_hud.db.records.summaries import LatestCell, MeasurementSummary
 from compile_hud.runner.analysis.stats.break_even import calls_to_pay_back
 from compile_hud.runner.analysis.stats.estimates import Estimate
@@ -69,6 +70,20 @@ def modes_page(cells: Sequence[LatestCell], *, alerts: Sequence[Alert], cache: s
     choice = choose_mode({mode: costs[mode] for mode in MODES if mode not in ran_as})
     speedup = speedup_label(cell.summary.measurements for cell in cells)
     return _page(choice, rows, speedup=speedup, ran_as=ran_as)
+
+
+def grouped(cells: Sequence[LatestCell]) -> dict[str, list[LatestCell]]:
+    """Return the cells by phase and shape, and by what else differs between cases of a model."""
+    common = common_dimensions([cell.summary.case for cell in cells])
+    varied = [name for name in DIMENSIONS if name not in common]
+    groups: dict[str, list[LatestCell]] = {}
+    for cell in sorted(cells, key=lambda item: _key(item.summary.case, varied)):
+        groups.setdefault(_key(cell.summary.case, varied), []).append(cell)
+    return groups
+
+
+def _key(case: Case, varied: Sequence[str]) -> str:
+    return ", ".join(str(getattr(case, name)) for name in varied)
 
 
 def _ran_as(rows: Sequence[ModelRow]) -> dict[str, str]:

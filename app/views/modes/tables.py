@@ -7,7 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from compile_hud.app.components.result_matrix import DIMENSIONS, common_dimensions
-from compile_hud.app.ui.format import Scale, outcome_label, percent, quantity, scale_for
+from compile_hud.app.ui.format import (
+    Scale,
+    outcome_label,
+    percent,
+    percent_interval,
+    quantity,
+    scale_for,
+)
 from compile_hud.app.ui.html import Cell, HtmlColumn, Note, interval_notes, table
 from compile_hud.app.ui.urls import run_url, series_url
 from compile_hud.app.views.modes.records import ModelCell, ModeRow, ModesPage, NumberWithInterval
@@ -15,6 +22,8 @@ from compile_hud.db.records.summaries import LatestCell
 from compile_hud.db.shared.text import significant
 
 EAGER = "eager"
+# The floor of alerts: a smaller gain is not worth a compilation.
+MIN_GAIN = 0.05
 _NO_COMPILING = "do not compile"
 # A sentence has room for so many names; the table below has all.
 _NUM_NAMED = 4
@@ -48,8 +57,15 @@ def answer(page: ModesPage, *, cache: str) -> tuple[str, list[str]]:
             f"Over {_cohort(page.modes[0])} no mode pays back its {cache} compile time within a"
             " hundred million calls.",
         ]
-    sentences = [_reason(best, page, cache=cache), *_limits(best, page)]
-    return f"Ship {_ran_always(best, page) or best.variant}", sentences
+    sentences = [*_failures(best, page), _reason(best, page, cache=cache), *_limits(best, page)]
+    if best.speedup.value < 1 + MIN_GAIN or best.speedup.low <= 1:
+        low, high = (100 * (end - 1) for end in (best.speedup.low, best.speedup.high))
+        gain = percent_interval((low, high))
+        best_gain = f"best gain {percent(100 * (best.speedup.value - 1))} {gain}"
+        return f"No mode is worth compiling for here ({best_gain})", sentences
+    failing = _named(_failing(best, page))
+    title = f"Ship {_ran_always(best, page) or best.variant}"
+    return f"{title}, but not for {failing}" if failing else title, sentences
 
 
 def mode_table(page: ModesPage) -> str:
@@ -175,8 +191,8 @@ def _interval(speedup: NumberWithInterval) -> str:
 def _reason(best: ModeRow, page: ModesPage, *, cache: str) -> str:
     speed = f"{best.speedup.value:.2f}x as fast as eager {_interval(best.speedup)}".rstrip()
     text = (
-        f"Over {_cohort(best)} it is {speed}, for {quantity(best.compile_s.value, 's')} of {cache}"
-        " compile time"
+        f"Over {_cohort(best)} {best.variant} is {speed}, for"
+        f" {quantity(best.compile_s.value, 's')} of {cache} compile time"
     )
     if best.memory is not None:
         text += f" and {percent(100 * (best.memory.value - 1))} peak memory"
@@ -201,9 +217,6 @@ def _limits(best: ModeRow, page: ModesPage) -> list[str]:
             f" {_below(page)}."
         )
     cells = [(row, row.cells.get(best.variant)) for row in page.rows]
-    without = [row.case.model for row, cell in cells if cell is None or cell.speedup is None]
-    if without:
-        sentences.append(f"No ok result for {_named(without)} in this mode.")
     slower = [
         row.case.model for row, cell in cells if cell and cell.speedup and cell.speedup.low <= 1
     ]
@@ -219,6 +232,21 @@ def _limits(best: ModeRow, page: ModesPage) -> list[str]:
     elif fallbacks:
         sentences.append(f"For {_named(fallbacks)} the device ran another mode under this name.")
     return sentences
+
+
+def _failing(best: ModeRow, page: ModesPage) -> list[str]:
+    """Return the models that have no success in the mode, though the device has it."""
+    cells = [(row.case.model, row.cells.get(best.variant)) for row in page.rows]
+    return [
+        model
+        for model, cell in cells
+        if cell is None or cell.missing or not cell.outcome.is_expected
+    ]
+
+
+def _failures(best: ModeRow, page: ModesPage) -> list[str]:
+    failing = _named(_failing(best, page))
+    return [f"No ok result for {failing} in the mode {best.variant}."] if failing else []
 
 
 def _ran_always(best: ModeRow, page: ModesPage) -> str:

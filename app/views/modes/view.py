@@ -21,7 +21,7 @@ from compile_hud.app.ui.html import banner, caption, heading, two_columns
 from compile_hud.app.ui.pagination import FirstRows, first_note, show_rest
 from compile_hud.app.ui.urls import CACHES, COLD, ModesState, parse_modes
 from compile_hud.app.views.modes.chart import modes_spec
-from compile_hud.app.views.modes.data import MODES_METRICS, modes_page
+from compile_hud.app.views.modes.data import MODES_METRICS, grouped, modes_page
 from compile_hud.app.views.modes.records import ModesPage
 from compile_hud.app.views.modes.tables import (
     answer,
@@ -57,8 +57,13 @@ def show() -> None:
         everything = ModesState(cache=state.cache)
         show_nothing_fits(state, overview, results=results, everything=everything)
         return
+    groups = grouped(results.cells)
+    if len(groups) > 1:
+        st.html(heading("Modes by phase and shape"))
+    for name, cells in groups.items():
+        page = modes_page(cells, alerts=results.alerts_in_toolchain, cache=state.cache)
+        _show_answer(page, state, name=name if len(groups) > 1 else "")
     page = modes_page(results.cells, alerts=results.alerts_in_toolchain, cache=state.cache)
-    _show_answer(page, state)
     st.html(latest_facts(results.cells, now=clock.now(), runs=overview.runs))
     if page.rows:
         _show_models(page, results, rows=state.rows)
@@ -88,13 +93,14 @@ def _show_filters(state: ModesState, overview: Overview, *, results: FilteredRes
         )
 
 
-def _show_answer(page: ModesPage, state: ModesState) -> None:
+def _show_answer(page: ModesPage, state: ModesState, *, name: str) -> None:
+    """Draw the answer for the cases of one phase and shape, called `name` if there are several."""
     title, sentences = answer(page, cache=state.cache)
-    st.html(heading(title))
+    st.html(heading(f"{name}: {title}", level=2) if name else heading(title))
     st.html(banner(" ".join(sentences)))
     if not page.modes:
         return
     st.html(two_columns(mode_table(page), calls_table(page)))
     spec = computed_once(modes_spec)(chart_rows(page), cache=state.cache)
-    draw_chart(spec, key="modes")
+    draw_chart(spec, key=f"modes-{name}" if name else "modes")
     st.html(caption(CHART_CAPTION))

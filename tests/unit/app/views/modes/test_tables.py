@@ -9,7 +9,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.app.views.modes.chart import modes_spec
-from compile_hud.app.views.modes.data import modes_page
+from compile_hud.app.views.modes.data import grouped, modes_page
 from compile_hud.app.views.modes.records import ModesPage
 from compile_hud.app.views.modes.tables import (
     about,
@@ -20,7 +20,7 @@ from compile_hud.app.views.modes.tables import (
     model_table,
 )
 from compile_hud.db.records.alerts import Alert
-from compile_hud.db.records.results import Outcome
+from compile_hud.db.records.results import Outcome, Phase
 from compile_hud.db.records.summaries import LatestCell
 from tests.support.builders import make_alert, make_case
 from tests.support.records.page_results import latest
@@ -82,6 +82,41 @@ def test_the_fastest_on_the_front_is_recommended_with_its_price_and_its_limit(
     title, sentences = answer(page_of(*BOTH), cache="cold")
     assert title == "Ship max-autotune"
     assert sentences == words
+
+
+@pytest.mark.parametrize("speedup", [1.02, 0.9])
+def test_a_small_gain_is_not_worth_a_compilation(speedup: float) -> None:
+    # Next to no compile time pays back at once.
+    page = page_of(eager(), measured("default", speedup, 1e-6))
+    title, _ = answer(page, cache="cold")
+    assert not title.startswith("Ship")
+    assert ("best gain +2.0 % [" in title) is (speedup > 1)
+
+
+def test_a_model_that_fails_is_in_the_title() -> None:
+    failed = latest(make_case("unet", mode="max-autotune"), outcome=Outcome.FAILED)
+    title, (first, *_) = answer(page_of(*BOTH, eager("unet"), failed), cache="cold")
+    assert title.endswith("but not for unet")
+    assert "unet" in first
+
+
+@pytest.mark.parametrize("outcome", [Outcome.SAME_CODE, Outcome.UNAVAILABLE])
+def test_the_same_code_and_what_a_device_lacks_are_no_failures(outcome: Outcome) -> None:
+    other = latest(make_case("unet", mode="max-autotune"), outcome=outcome)
+    title, _ = answer(page_of(*BOTH, eager("unet"), other), cache="cold")
+    assert title == "Ship max-autotune"
+
+
+def test_phases_and_shapes_are_never_averaged() -> None:
+    cells = [
+        replace(cell, summary=replace(cell.summary, case=replace(cell.summary.case, **axes)))
+        for axes in ({"shape": "small"}, {"shape": "full"}, {"phase": Phase.TRAINING})
+        for cell in BOTH
+    ]
+    groups = grouped(cells)
+    assert list(groups) == ["inference, full", "inference, small", "training, tiny"]
+    assert [len(group) for group in groups.values()] == [3, 3, 3]
+    assert list(grouped(BOTH)) == [""]
 
 
 def test_a_filled_cache_pays_earlier() -> None:
