@@ -55,7 +55,9 @@ def case_line(result: CaseResult, *, position: int, num_planned: int, label: str
         return f"{head}: {result.outcome}: {first_line(result.reason)} ({clock(took_s)})"
     speedup = result.measurement("speedup")
     if speedup is None:
-        parts = [metric(result, "latency_s")]
+        # The clock of the speedups that follow, if eager has it.
+        has_cpu_time = result.measurement("latency_cpu_s") is not None
+        parts = [metric(result, "latency_cpu_s" if has_cpu_time else "latency_s")]
     else:
         methods = [speedup.method]
         eager, latency = speedup_latencies(methods)

@@ -48,6 +48,16 @@ def test_an_unknown_kind_takes_as_long_as_the_slowest_known() -> None:
     assert estimate_left_s([DEFAULT], finished=[took(EAGER, 3.0)]) == 3.0
 
 
+def test_a_line_has_the_latencies_of_the_speedup_on_its_clock() -> None:
+    times = {"latency_s": 0.009, "latency_cpu_s": 0.002, "eager_latency_cpu_s": 0.003}
+    measured = [make_measurement(name, samples=[value]) for name, value in times.items()]
+    speedup = make_measurement("speedup", samples=[1.5], method="thread CPU time, by rounds")
+    result = make_result(case=DEFAULT, measurements=[*measured, speedup])
+    assert "3.00 ms -> 2.00 ms" in case_line(result, position=1, num_planned=1)
+    eager = make_result(case=DEFAULT, measurements=measured)
+    assert "2.00 ms" in case_line(eager, position=1, num_planned=1)
+
+
 def test_a_line_tells_latency_speedup_and_compile_time(words: SnapshotAssertion) -> None:
     measurements = [
         make_measurement("latency_s", samples=[0.002]),
