@@ -63,6 +63,13 @@ def percent(value: float | None) -> str:
     return "-" if value is None else f"{signed(value)} %"
 
 
+def levels(baseline: float | None, candidate: float | None, *, unit: str) -> str:
+    """Return a change of level as `0 -> 3`; empty if a level is missing."""
+    if baseline is None or candidate is None:
+        return ""
+    return f"{quantity(baseline, unit=unit)} -> {quantity(candidate, unit=unit)}"
+
+
 def clock(seconds: float) -> str:
     """Return a duration as `m:ss`, or `h:mm:ss` from an hour on."""
     minutes, rest = divmod(round(seconds), 60)

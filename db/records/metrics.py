@@ -2,7 +2,9 @@
 
 `relevance_floor` is the relative change below which a significant change is not worth a person's
 time. Metrics with `is_exact` are counts: they have no noise, so any change is significant. A metric
-with an `ideal` is judged by its distance from it; a distance below `resolution` is rounding.
+with an `ideal` is judged by its distance from it; a distance below `resolution` is rounding. Levels
+of 0 or below are judged by their absolute change if the metric `has_zero_level`; values of the
+others are always above 0, or have no meaning.
 """
 
 from __future__ import annotations
@@ -50,6 +52,7 @@ class Metric:
     is_exact: bool = False
     ideal: float | None = None
     resolution: float = 0.0
+    has_zero_level: bool = False
 
 
 LOWER = Direction.LOWER_IS_BETTER
@@ -455,7 +458,13 @@ def metric_of(name: str, *, unit: str, stated: Direction | None = None) -> Metri
     direction = stated or _direction_by_words(name, unit)
     if direction in (None, Direction.NEITHER):
         return None
-    return Metric(name=name, unit=unit, direction=direction, description="Measured by others.")
+    return Metric(
+        name=name,
+        unit=unit,
+        direction=direction,
+        description="Measured by others.",
+        has_zero_level=True,
+    )
 
 
 def _direction_by_words(name: str, unit: str) -> Direction | None:

@@ -15,7 +15,7 @@ from compile_hud.db.records.json_fields import time_to_json
 from compile_hud.db.records.notifications import AlertChangeKind, ChangeGroup
 from compile_hud.db.records.triage import ONGOING, is_muted
 from compile_hud.runner.analysis.confirmation.confirmation import is_refuted
-from compile_hud.runner.format import percent
+from compile_hud.runner.format import levels, percent
 from compile_hud.runner.notifications.severity import SEVERITY_RANKS, severity_of
 
 
@@ -85,8 +85,12 @@ def _title(alerts: Sequence[Alert], event: Event | None) -> str:
         return event.title
     worst = max(alerts, key=lambda alert: SEVERITY_RANKS.index(severity_of(alert)))
     others = f" and {len(alerts) - 1} more" if len(alerts) > 1 else ""
-    # The rest of a cause is below the title.
-    change = percent(worst.change_pct) if worst.change_pct else worst.cause_text.partition(";")[0]
+    change = levels(worst.baseline, worst.candidate, unit=worst.unit)
+    if worst.change_pct:
+        change = percent(worst.change_pct)
+    elif not change:
+        # The rest of a cause is below the title.
+        change = worst.cause_text.partition(";")[0]
     return f"{worst.case.key}: {worst.metric} {change}".rstrip() + others
 
 

@@ -19,7 +19,7 @@ from compile_hud.db.shared.text import (
     with_kind,
 )
 from compile_hud.runner.analysis.judging.attribution_evidence import SINCE_LAST_GOOD, WHILE_DRIFTING
-from compile_hud.runner.format import percent, quantity
+from compile_hud.runner.format import levels, percent
 from compile_hud.runner.notifications.dispatcher import (
     MAX_ALERTS_SHOWN,
     MAX_ITEMS_SHOWN,
@@ -167,16 +167,15 @@ def _subject(alert: Mapping[str, Any]) -> str:
     """Return the case and metric of an alert with the change."""
     who = " ".join(_short(str(alert[name]), limit=60) for name in _WHO)
     metric = with_kind(_short(alert["metric"], limit=60), kind=alert["kind"])
+    change = levels(alert["baseline"], alert["candidate"], unit=alert["unit"])
     if alert["change_pct"] is None:
-        return f"{who}: {metric}"
+        # A level of 0 or below has no relative change.
+        return f"{who}: {metric} {change}".rstrip()
     interval = alert["interval_pct"]
     within = "" if interval is None else f" [{percent(interval[0])}, {percent(interval[1])}]"
     changed = f"{who}: {metric} {percent(alert['change_pct'])}{within}"
-    if alert["baseline"] is None:
-        # Noise has no level.
-        return changed
-    levels = (quantity(alert[name], unit=alert["unit"]) for name in ("baseline", "candidate"))
-    return f"{changed}, {' -> '.join(levels)}"
+    # Noise has no level.
+    return f"{changed}, {change}" if change else changed
 
 
 def _first_bad(alert: Mapping[str, Any]) -> str:

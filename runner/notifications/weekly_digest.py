@@ -16,7 +16,7 @@ from compile_hud.db.records.json_fields import time_to_json
 from compile_hud.db.records.notifications import AlertChangeKind, Notification, Severity, stable_id
 from compile_hud.db.records.triage import ONGOING, AlertChange, ChangedField, is_muted
 from compile_hud.runner.analysis.confirmation.confirmation import is_refuted
-from compile_hud.runner.format import percent
+from compile_hud.runner.format import levels, percent
 
 # The limit is per list; further entries are only counted.
 MAX_SHOWN = 10
@@ -158,8 +158,10 @@ def _listed(name: str, texts: Sequence[str]) -> list[str]:
 
 
 def _text(alert: Alert) -> str:
-    change = "" if alert.change_pct is None else f" {percent(alert.change_pct)}"
-    return f"{alert.case.key} {alert.metric}{change}"
+    change = levels(alert.baseline, alert.candidate, unit=alert.unit)
+    if alert.change_pct is not None:
+        change = percent(alert.change_pct)
+    return f"{alert.case.key} {alert.metric} {change}".rstrip()
 
 
 def _owned(alert: Alert) -> str:

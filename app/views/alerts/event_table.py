@@ -198,7 +198,8 @@ def _in_title(alert: Alert) -> str:
     """
     metric = METRICS.get(alert.metric)
     has_ideal = metric is not None and metric.ideal is not None
-    if alert.change_pct is None or has_ideal or not is_higher_better(alert):
+    has_time = alert.change_pct is not None and alert.change_pct > -100
+    if not has_time or has_ideal or not is_higher_better(alert):
         return ""
     factor = worsening(alert)
     word = "slower" if factor > 1 else "faster"

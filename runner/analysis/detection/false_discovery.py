@@ -50,39 +50,50 @@ class AlertCandidate:
 
 
 def step_p_value(
-    old: np.ndarray, new: np.ndarray, *, config: DetectorConfig = DEFAULT_CONFIG
+    old: np.ndarray,
+    new: np.ndarray,
+    *,
+    min_sd: float = 0.0,
+    config: DetectorConfig = DEFAULT_CONFIG,
 ) -> float:
     """Return the probability that the points of `old` alone look like a step to those of `new`.
 
-    Both are costs above 0, oldest first. The result is the smallest p-value over all looks
+    Both are costs, oldest first. Their noise is `min_sd` at least, which must be above 0 if the
+    median of `old` is 0. The result is the smallest p-value over all looks
     (`look_points`) that `new` has points for, times the number of looks.
     """
     looks = [size for size in config.look_points if size <= new.size] or [new.size]
     p_values = (
         max(
-            _points_p_value(old, new[:size], config=config),
-            _levels_p_value(old, new[:size], config=config),
+            _points_p_value(old, new[:size], min_sd=min_sd, config=config),
+            _levels_p_value(old, new[:size], min_sd=min_sd, config=config),
         )
         for size in looks
     )
     return min(1.0, len(config.look_points) * min(p_values))
 
 
-def _levels_p_value(old: np.ndarray, new: np.ndarray, *, config: DetectorConfig) -> float:
+def _levels_p_value(
+    old: np.ndarray, new: np.ndarray, *, min_sd: float, config: DetectorConfig
+) -> float:
     """Return the p-value of the difference of both medians by Student's test."""
     levels = float(np.median(old)), float(np.median(new))
     both = np.concatenate([old - levels[0], new - levels[1]])
     # Three new points lie near their own median: they may be evidence of more noise, not of less.
-    sd = max(robust_sd(old), robust_sd(both), config.min_relative_sd * levels[0])
+    min_sd = max(min_sd, config.min_relative_sd * abs(levels[0]))
+    sd = max(robust_sd(old), robust_sd(both), min_sd)
     error = MEDIAN_INEFFICIENCY * sd * math.sqrt(1 / old.size + 1 / new.size)
     degrees = max(1.0, config.degrees_per_point * (both.size - 2))
     return float(2 * stdtr(degrees, -abs(levels[1] - levels[0]) / error))
 
 
-def _points_p_value(old: np.ndarray, new: np.ndarray, *, config: DetectorConfig) -> float:
+def _points_p_value(
+    old: np.ndarray, new: np.ndarray, *, min_sd: float, config: DetectorConfig
+) -> float:
     level = float(np.median(old))
     error = MEDIAN_INEFFICIENCY / math.sqrt(old.size)
-    sd = max(robust_sd(old), config.min_relative_sd * level) * math.sqrt(1 + error**2)
+    min_sd = max(min_sd, config.min_relative_sd * abs(level))
+    sd = max(robust_sd(old), min_sd) * math.sqrt(1 + error**2)
     degrees = min(config.tail_degrees, old.size / 4)
     best = 1.0
     for side in (1.0, -1.0):

@@ -2,9 +2,9 @@
 
 Method: steps, drifts and changes of the noise on costs (values, inverted where higher is better, or
 distances from the ideal); counts by a rule of their own, since they have no noise and may be 0: a
-value outside the range of the last 14 points is a change at once. A level at or below 0 has no
-relative change: three points beyond the range of the last 14, by that range and by the floor, are a
-change.
+value outside the range of the last 14 points is a change at once. Imported series with a level of 0
+or below have no ratios: of these only steps are detected, by their absolute change
+(absolute_steps.py).
 Assumptions: those of detector.py, drift.py and variance.py; points are ordered by their runs.
 """
 
@@ -20,6 +20,11 @@ import numpy as np
 from compile_hud.db.records.alerts import DRIFT
 from compile_hud.db.records.metrics import Direction, Metric
 from compile_hud.db.records.point_columns import PointColumns
+from compile_hud.runner.analysis.detection.absolute_steps import (
+    AbsoluteStep,
+    find_absolute_steps,
+    has_absolute_levels,
+)
 from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.detection.drift import NUM_BLOCKS, Drift, find_drifts
 from compile_hud.runner.analysis.detection.false_discovery import (
@@ -84,10 +89,8 @@ def find_changes(track: Track, metric: Metric, *, floor: float) -> list[Change]:
     """Return the changes of `track`; a return from a regression is its end and no change."""
     if metric.is_exact:
         return _without_returns(_count_changes(track, metric))
-    return _noisy_changes(track, metric, floor=floor) + _signed_changes(track, metric, floor=floor)
-
-
-def _noisy_changes(track: Track, metric: Metric, *, floor: float) -> list[Change]:
+    if metric.has_zero_level and has_absolute_levels(track.points.medians):
+        return _without_returns(list(_absolute_changes(track, metric, floor=floor)))
     costs = _costs(track, metric, floor=floor)
     steps = describe_steps(costs.values, floor=floor)
     step_changes = list(_step_changes(costs, steps))
@@ -241,47 +244,53 @@ def _noise_change(costs: _Costs, change: NoiseChange) -> Change:
     )
 
 
-def _signed_changes(track: Track, metric: Metric, *, floor: float) -> list[Change]:
-    """Return the lasting changes of levels at or below 0."""
-    values = track.points.medians
-    if metric.ideal is not None or values.size == 0 or values.min() > 0:
-        return []
+def _absolute_changes(track: Track, metric: Metric, *, floor: float) -> Iterator[Change]:
     sign = 1 if metric.direction is Direction.LOWER_IS_BETTER else -1
-    costs = sign * values
-    least, num_new = DEFAULT_CONFIG.min_baseline_points, DEFAULT_CONFIG.sustained_points
-    changes = []
-    start, index = 0, least
-    while index + num_new <= values.size:
-        old = range(max(start, index - DEFAULT_CONFIG.baseline_points), index)
-        recent, new = costs[old.start : index], costs[index : index + num_new]
-        if np.median(values[old.start : index]) > 0 or not _is_beyond(new, recent, floor=floor):
-            index += 1
+    costs = sign * track.points.medians
+    for step in find_absolute_steps(costs, floor=floor):
+        if step.is_return:
             continue
+        begin = max(step.start, step.index - DEFAULT_CONFIG.baseline_points)
         shift = Shift(
             points=track.points,
             costs=tuple(costs.tolist()),
-            old=old,
-            new=range(index, values.size),
-            before=float(np.median(recent)),
-            after=float(np.median(new)),
-            interval=None,
+            old=range(begin, step.index),
+            new=range(step.index, step.end),
+            before=step.before,
+            after=step.after,
+            interval=_relative_interval(step, sign * costs[begin : step.index], sign=sign),
             floor=floor,
-            num_points_to_return=num_new,
+            num_points_to_return=DEFAULT_CONFIG.sustained_points,
             is_inverted=False,
             sign=sign,
+            least=step.unit,
         )
-        changes.append(
-            Change(kind=STEP, shift=shift, last_good=index - 1, first=index, p_value=None)
+        yield Change(
+            kind=STEP,
+            shift=shift,
+            last_good=step.index - 1,
+            first=step.index,
+            p_value=_absolute_p_value(costs, step),
         )
-        start, index = index, index + least
-    return _without_returns(changes)
 
 
-def _is_beyond(new: np.ndarray, recent: np.ndarray, *, floor: float) -> bool:
-    """Return whether all of `new` are further from the range of `recent` than it is wide."""
-    low, high = float(recent.min()), float(recent.max())
-    margin = max(high - low, floor * abs(float(np.median(recent))))
-    return bool(new.min() > high + margin or new.max() < low - margin)
+def _relative_interval(
+    step: AbsoluteStep, old: np.ndarray, *, sign: int
+) -> tuple[float, float] | None:
+    """Return the interval of the relative change from the values `old`, None without one."""
+    before, after = sign * step.before, sign * step.after
+    if before == 0 or after < 0 or old.min() < 0:
+        return None
+    low, high = sorted((sign * step.low / before, sign * step.high / before))
+    return low, high
+
+
+def _absolute_p_value(costs: np.ndarray, step: AbsoluteStep) -> float | None:
+    """Return the p-value of `step`, None for an old level of 0 without noise."""
+    if not step.noise and not step.before:
+        return None
+    old, new = costs[step.start : step.index], costs[step.index : step.end]
+    return step_p_value(old, new, min_sd=step.noise)
 
 
 def _count_changes(track: Track, metric: Metric) -> list[Change]:

@@ -27,7 +27,8 @@ class Shift:
 
     `old` and `new` are the ranges whose medians are `before` and `after`. `interval` is that of the
     relative change of the cost, None without one. With `ideal`, a cost is the distance from it.
-    `sign` is 1 or -1 where values may be below 0, and the factor from costs to them.
+    `sign` is 1 or -1 where values may be 0 or below, and the factor from costs to them. There is no
+    relative change then without an `interval`, and `least` is the least relevant absolute one.
     """
 
     points: Sequence[Point]
@@ -42,6 +43,7 @@ class Shift:
     is_inverted: bool
     ideal: float | None = None
     sign: int = 0
+    least: float = 0.0
 
     @property
     def is_regression(self) -> bool:
@@ -55,8 +57,8 @@ class Shift:
 
     @property
     def change(self) -> float | None:
-        """Return the relative change of the metric itself, None from 0 or less."""
-        if self.sign:
+        """Return the relative change of the metric itself, None from 0 and below, or to below."""
+        if self.sign and self.interval is None:
             return None
         return relative(self.shown(self.after), to=self.shown(self.before))
 
@@ -89,7 +91,8 @@ class Shift:
     def limit(self) -> float:
         """Return the cost that separates the old level from the new one."""
         change = self.after - self.before
-        margin = min(self.floor * abs(self.before), DEFAULT_CONFIG.recovery_share * abs(change))
+        least = max(self.floor * abs(self.before), self.least)
+        margin = min(least, DEFAULT_CONFIG.recovery_share * abs(change))
         return self.before + math.copysign(margin, change)
 
     def shown(self, cost: float) -> float:
@@ -97,7 +100,8 @@ class Shift:
         if self.ideal is not None:
             return self.ideal - cost
         if self.sign:
-            return self.sign * cost
+            # Adding 0.0 turns a minus zero into a zero.
+            return self.sign * cost + 0.0
         return 1 / cost if self.is_inverted else abs(cost)
 
     def is_back(self, cost: float) -> bool:

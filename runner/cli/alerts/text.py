@@ -132,10 +132,12 @@ def _what_changed(alert: Alert, *, last: str) -> str:
         since = f"{_without_levels(alert)} since {_moment(alert.first_bad.at)}"
         return f"{since}, last {last}" if last else since
     levels = [quantity(value, unit=alert.unit) for value in (alert.baseline, alert.candidate)]
-    change = percent(alert.change_pct)
+    change = " -> ".join(levels)
+    if alert.change_pct is not None:
+        change += f", {percent(alert.change_pct)}"
     if alert.interval_pct is not None:
         change += " ({} to {})".format(*map(percent, alert.interval_pct))
-    return f"{' -> '.join(levels)}, {change}"
+    return change
 
 
 def _without_levels(alert: Alert) -> str:

@@ -4,7 +4,15 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.shared.text import counted, short_revision
-from compile_hud.runner.format import clock, distinct, metric, mode_text, percent, quantity
+from compile_hud.runner.format import (
+    clock,
+    distinct,
+    levels,
+    metric,
+    mode_text,
+    percent,
+    quantity,
+)
 from tests.support.builders import make_case, make_measurement, make_result
 
 
@@ -104,3 +112,13 @@ def test_a_count_of_one_is_singular(number: int, text: str) -> None:
 )
 def test_a_whole_commit_hash_alone_is_reported_by_its_beginning(revision: str, text: str) -> None:
     assert short_revision(revision) == text
+
+
+@pytest.mark.parametrize(
+    ("baseline", "candidate", "text"),
+    [(0.0, 4096.0, "0 B -> 4.0 KiB"), (None, 1.0, ""), (1.0, None, "")],
+)
+def test_levels_have_both_sides_or_are_empty(
+    baseline: float | None, candidate: float | None, text: str
+) -> None:
+    assert levels(baseline, candidate, unit="B") == text

@@ -96,10 +96,23 @@ def test_alert_alone_is_reported_by_its_case_and_change() -> None:
 
 def test_alert_without_a_size_is_reported_by_what_happened() -> None:
     failed = replace(
-        ALERT, metric="outcome", change_pct=None, cause_text="ok -> failed: OOM; since the last"
+        ALERT,
+        metric="outcome",
+        baseline=None,
+        candidate=None,
+        change_pct=None,
+        cause_text="ok -> failed: OOM; since the last",
     )
     (group,) = diff_alerts([], [failed], events={}, at=START)
     assert group.title == f"{ALERT.case.key}: outcome ok -> failed: OOM"
+
+
+def test_change_from_zero_is_reported_by_its_levels() -> None:
+    from_zero = replace(
+        ALERT, metric="spill_bytes", unit="B", baseline=0.0, candidate=4096.0, change_pct=None
+    )
+    (group,) = diff_alerts([], [from_zero], events={}, at=START)
+    assert group.title == f"{ALERT.case.key}: spill_bytes 0 B -> 4.0 KiB"
 
 
 def test_alerts_of_an_event_that_is_not_known_are_reported_by_the_worst() -> None:

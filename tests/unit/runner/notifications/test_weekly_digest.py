@@ -48,6 +48,11 @@ def test_what_is_open_comes_oldest_first_with_its_age_and_who_looks_after_it() -
     assert lines[2].startswith("2 days: bert/")
 
 
+def test_a_change_from_zero_has_its_levels() -> None:
+    from_zero = alert("a", metric="errors", unit="1", baseline=0.0, candidate=3.0, change_pct=None)
+    assert digest(from_zero).lines()[1].partition(", open")[0].endswith("errors 0 -> 3")
+
+
 def test_muted_and_refuted_alerts_are_left_out() -> None:
     muted = alert("a", muted_until=START + WEEK)
     refuted = alert("b", is_confirmed=False)

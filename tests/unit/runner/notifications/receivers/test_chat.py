@@ -220,8 +220,16 @@ def test_drift_and_noise_are_named() -> None:
 
 
 def test_an_alert_without_numbers_has_none() -> None:
-    (paragraph,) = render_message(message(item(kind="vanished", change_pct=None))).sections
+    no_levels: dict[str, Any] = {"baseline": None, "candidate": None, "change_pct": None}
+    (paragraph,) = render_message(message(item(kind="vanished", **no_levels))).sections
     assert "->" not in paragraph.lines[0]
+
+
+def test_a_change_from_zero_has_its_levels_and_no_percentage() -> None:
+    from_zero = {"metric": "errors", "unit": "1", "baseline": 0.0, "candidate": 3.0}
+    levels = item(**from_zero, change_pct=None, interval_pct=None)
+    (paragraph,) = render_message(message(levels)).sections
+    assert paragraph.lines[0].endswith(": errors 0 -> 3")
 
 
 def test_what_is_left_out_is_counted() -> None:
