@@ -60,8 +60,10 @@ class ResultWriter:
         self._spool.write(run, result=result)
         if run.state is not RunState.RUNNING:
             self._finish()
+            self._spool.processes.unregister(run.id)
             return
         if result is None:
+            self._spool.processes.register(run.id)
             self.drain_before_run(is_resume=False)
             return
         # This waits for the write of the previous case; its exception ends the run here.

@@ -22,6 +22,7 @@ from compile_hud.db.records.results import CaseResult, Run
 from compile_hud.db.shared.text import is_storable
 from compile_hud.runner.errors import SpoolFull
 from compile_hud.runner.files.json_files import read_json
+from compile_hud.runner.persistence.run_processes import RunProcesses
 from compile_hud.runner.persistence.trace_store import TraceFolder, traces_in
 from compile_hud.runner.protocol.files import write_json
 from compile_hud.runner.system.locks import is_alive
@@ -117,6 +118,7 @@ class Spool:
         self.directory = directory
         self.traces = traces or TraceFolder(None)
         self.broken_directory = directory / "broken"
+        self.processes = RunProcesses(directory / "processes")
         self._now = now
         self._sequence = itertools.count()
 

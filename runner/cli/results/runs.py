@@ -11,6 +11,7 @@ from compile_hud.db.records.summaries import RunSummary
 from compile_hud.db.shared.text import short_revision
 from compile_hud.runner.cli.output import json_option, print_json, say_when_empty, with_workspace
 from compile_hud.runner.cli.tables import Column, print_table
+from compile_hud.runner.persistence.run_processes import mark_killed_runs_interrupted
 from compile_hud.runner.workspace import Workspace
 
 
@@ -21,6 +22,7 @@ from compile_hud.runner.workspace import Workspace
 def runs(workspace: Workspace, *, limit: int, as_json: bool) -> None:
     """List the runs in the store, the newest first."""
     store = workspace.store()
+    mark_killed_runs_interrupted(store, workspace.spool().processes)
     summaries = load_runs(store, limit=limit)
     if not summaries:
         say_when_empty(store)

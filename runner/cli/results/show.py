@@ -16,6 +16,7 @@ from compile_hud.runner.cli.results.case_tables import print_compile, print_swee
 from compile_hud.runner.cli.results.case_text import find_case, print_case
 from compile_hud.runner.cli.run.command import print_results
 from compile_hud.runner.cli.tables import stdout
+from compile_hud.runner.persistence.run_processes import mark_killed_runs_interrupted
 from compile_hud.runner.workspace import Workspace
 
 
@@ -30,6 +31,7 @@ def show(workspace: Workspace, *, run_id: str, case_name: str | None, as_json: b
     RUN is an id, the start of one, or `latest`; CASE is a case's key, a part of it, or a glob.
     """
     store = workspace.store()
+    mark_killed_runs_interrupted(store, workspace.spool().processes)
     document = load_document(store, run_id, has_kernels=as_json)
     if case_name is not None:
         result = find_case(document, case_name)

@@ -17,6 +17,7 @@ from compile_hud.db.queries.results import load_document
 from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.results import RunState
 from compile_hud.db.store import Store
+from compile_hud.runner.persistence.run_processes import mark_killed_runs_interrupted
 from compile_hud.runner.persistence.spool import Spool
 from tests.support.runs.run_process import ROOT
 
@@ -84,6 +85,25 @@ def test_two_runners_at_once_take_turns(tmp_path: Path, words: SnapshotAssertion
     runs = [summary.run for summary in load_runs(store)]
     assert [run.state for run in runs] == [RunState.FINISHED] * 2
     assert [len(load_document(store, run.id).results) for run in runs] == [NUM_CASES] * 2
+
+
+def test_a_killed_run_is_interrupted_before_its_heartbeats_are_missing(tmp_path: Path) -> None:
+    store = Store(f"duckdb:///{tmp_path / 'store.duckdb'}")
+    processes = Spool(tmp_path / "spool").processes
+    run = start(tmp_path, "--hold")
+    assert run.stdout is not None
+    assert any(line.startswith("executing") for line in run.stdout)
+    mark_killed_runs_interrupted(store, processes)
+    assert [summary.run.state for summary in load_runs(store)] == [RunState.RUNNING]
+    run.kill()
+    run.communicate()
+    mark_killed_runs_interrupted(store, processes)
+    assert [summary.run.state for summary in load_runs(store)] == [RunState.INTERRUPTED]
+    resumed = start(tmp_path)
+    resumed.communicate()
+    mark_killed_runs_interrupted(store, processes)
+    assert [summary.run.state for summary in load_runs(store)] == [RunState.FINISHED]
+    assert processes.killed_runs() == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
