@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from compile_hud.app import clock
 from compile_hud.app.data.store import open_store, store_url
 from compile_hud.db.errors import StoreError
 from compile_hud.db.jobs.operations import Operations, load_operations
@@ -53,7 +54,8 @@ class Desk:
 def ask_store() -> OperationalFigures:
     """Return the figures of this dashboard's store, read now."""
     try:
-        return OperationalFigures(operations=load_operations(open_store(store_url())))
+        operations = load_operations(open_store(store_url()), now=clock.now())
+        return OperationalFigures(operations=operations)
     except StoreError as error:
         return OperationalFigures(operations=None, error=str(error))
 

@@ -62,10 +62,18 @@ def _of_store(operations: Operations) -> Iterator[MetricFamily]:
     )
     yield MetricFamily(
         name="hud_alerts",
-        text="Alerts by state and verdict.",
+        text="Alerts by state and verdict, without the muted ones.",
         points=tuple(
             ({"state": state, "verdict": verdict}, float(number))
             for (state, verdict), number in sorted(operations.num_alerts.items())
+        ),
+    )
+    yield MetricFamily(
+        name="hud_muted_alerts",
+        text="Muted alerts by state and verdict.",
+        points=tuple(
+            ({"state": state, "verdict": verdict}, float(number))
+            for (state, verdict), number in sorted(operations.num_muted_alerts.items())
         ),
     )
     yield MetricFamily(

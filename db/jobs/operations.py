@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, false, func, not_, select
 
 from compile_hud.db.alerts.outbox import count_outbox
 from compile_hud.db.jobs.health import Health, load_health
@@ -30,22 +30,28 @@ class LastRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operations:
-    """Figures of schedulers and jobs, and the numbers of alerts and notifications by kind."""
+    """Figures of schedulers and jobs, and the numbers of alerts and notifications by kind.
+
+    Muted alerts are in `num_muted_alerts` only.
+    """
 
     store_version: int
     health: Health
     last_runs: tuple[LastRun, ...]
     num_alerts: Mapping[tuple[AlertState, Verdict], int]
+    num_muted_alerts: Mapping[tuple[AlertState, Verdict], int]
     num_notifications: Mapping[tuple[str, NotificationState], int]
 
 
-def load_operations(store: Store) -> Operations:
-    """Return the figures, by short reads one after the other."""
+def load_operations(store: Store, *, now: datetime) -> Operations:
+    """Return the figures at `now`, by short reads one after the other."""
+    is_muted = func.coalesce(AlertTable.c.muted_until > now, false())
     return Operations(
         store_version=store.store_version(),
         health=load_health(store, num_ended=0),
         last_runs=_last_runs(store),
-        num_alerts=_count_alerts(store),
+        num_alerts=_count_alerts(store, not_(is_muted)),
+        num_muted_alerts=_count_alerts(store, is_muted),
         num_notifications=count_outbox(store),
     )
 
@@ -70,12 +76,14 @@ def _last_runs(store: Store) -> tuple[LastRun, ...]:
         )
 
 
-def _count_alerts(store: Store) -> dict[tuple[AlertState, Verdict], int]:
+def _count_alerts(
+    store: Store, condition: ColumnElement[bool]
+) -> dict[tuple[AlertState, Verdict], int]:
     kind = (AlertTable.c.state, AlertTable.c.verdict)
     with store.read() as connection:
         return {
             (AlertState(state), Verdict(verdict)): number
             for state, verdict, number in connection.execute(
-                select(*kind, func.count()).group_by(*kind)
+                select(*kind, func.count()).where(condition).group_by(*kind)
             )
         }

@@ -20,6 +20,7 @@ from compile_hud.db.queries.latest import Recent, load_last_ok, load_model_summa
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.summaries import LatestCell
+from compile_hud.db.records.triage import is_muted
 from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.stats.estimates import robust_sd
 
@@ -71,6 +72,7 @@ def model_healths(
     *,
     alerts: Sequence[Alert],
     known: ModelHistory,
+    now: datetime,
 ) -> tuple[ModelHealth, ...]:
     """Return the health of each model, by name; all input is of one machine and one toolchain.
 
@@ -87,6 +89,7 @@ def model_healths(
             missing=missing,
             alerts=[alert for alert in alerts if alert.case.model == model],
             known=known,
+            now=now,
         )
         for model, own in sorted(by_model.items())
     )
@@ -98,6 +101,7 @@ def _health(
     missing: Mapping[str, str],
     alerts: Sequence[Alert],
     known: ModelHistory,
+    now: datetime,
 ) -> ModelHealth:
     case = cells[0].summary.case
     keys = [cell.summary.case.key for cell in cells]
@@ -110,6 +114,8 @@ def _health(
     ]
     regressions = open_alerts(alerts, verdict=Verdict.REGRESSION)
     num_by_machine = sum(map(is_by_machine, regressions))
+    of_code = [alert for alert in regressions if not is_by_machine(alert)]
+    num_muted = sum(is_muted(alert, at=now) for alert in of_code)
     return ModelHealth(
         model=case.model,
         family=case.family,
@@ -125,7 +131,8 @@ def _health(
         last_ok=max((known.last_ok[key] for key in keys if key in known.last_ok), default=None),
         noise=statistics.median(noises) if noises else None,
         compile_s=statistics.median(compiled) if compiled else None,
-        num_open=len(regressions) - num_by_machine,
+        num_open=len(of_code) - num_muted,
+        num_muted=num_muted,
         num_by_machine=num_by_machine,
     )
 

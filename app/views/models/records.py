@@ -29,9 +29,9 @@ class ModelHealth:
     """The health of a model on one machine in one toolchain.
 
     `summary` is the catalog's text on the model, "" if no result has stored it. `coverage` has the
-    measured values of each dimension. `num_open` counts open regressions without machine drift,
-    `num_by_machine` those by machine drift. `noise` is a share, `compile_s` the cold compile time
-    of mode default; None without one.
+    measured values of each dimension. `num_open` counts open regressions without muted ones and
+    machine drift, `num_muted` the muted ones, `num_by_machine` those by machine drift. `noise` is a
+    share, `compile_s` the cold compile time of mode default; None without one.
     """
 
     model: str
@@ -43,6 +43,7 @@ class ModelHealth:
     noise: float | None
     compile_s: float | None
     num_open: int
+    num_muted: int
     num_by_machine: int
 
     @property

@@ -13,7 +13,7 @@ from compile_hud.app.views.models.records import ModeHealth, ModelHealth
 from compile_hud.db.shared.text import significant
 
 _NO_SUMMARY = "no description was stored with its results"
-_ALERTS_TITLE = "open regressions; those by machine drift are counted apart"
+_ALERTS_TITLE = "open regressions; muted ones and those by machine drift are counted apart"
 _MODEL_COLUMNS = (
     HtmlColumn(label="model", title="opens its results in the overview"),
     HtmlColumn(label="what it covers", title="the catalog's text on the model", is_brief=True),
@@ -91,8 +91,8 @@ def models_table(
 
 
 def _alerts_cell(item: ModelHealth, *, href: str) -> Cell:
-    by_machine = f"{item.num_by_machine} by the machine"
-    notes = (Note(text=by_machine),) if item.num_by_machine else ()
+    counts = ((item.num_muted, "muted"), (item.num_by_machine, "by the machine"))
+    notes = tuple(Note(text=f"{number} {name}") for number, name in counts if number)
     if not item.num_open:
         return Cell(text="0", style="quiet", notes=notes)
     return Cell(text=str(item.num_open), href=href, style="bad", notes=notes)

@@ -55,7 +55,9 @@ def show() -> None:
         last_ok=load_last_oks(**where).value,
         summaries=load_summaries(results.candidates),
     )
-    healths = model_healths(results.cells, alerts=results.alerts_in_toolchain, known=known)
+    healths = model_healths(
+        results.cells, alerts=results.alerts_in_toolchain, known=known, now=clock.now()
+    )
     shown = fitting(healths, state)
     if not shown:
         text = [

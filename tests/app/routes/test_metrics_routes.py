@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy import update
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
@@ -28,6 +29,7 @@ from compile_hud.db.jobs.health import DiskState, SchedulerState, ScheduleState,
 from compile_hud.db.jobs.operations import load_operations
 from compile_hud.db.records.results import RunState
 from compile_hud.db.records.triage import Revision
+from compile_hud.db.schema.tables import AlertTable
 from compile_hud.db.store import Store
 from tests.store.maintenance.test_backup import Opened
 from tests.support.builders import START, make_alert, make_notification, make_run
@@ -84,7 +86,7 @@ def filled(url: str) -> Store:
 
 
 def test_prometheus_reads_how_everything_does(url: str) -> None:
-    operations = load_operations(filled(url))
+    operations = load_operations(filled(url), now=START)
     samples = samples_of(exposition(operations, now=START + timedelta(minutes=1)))
     machine = (("machine", 'b"o\\x\n'),)
     assert samples["hud_store_up", ()] == 1
@@ -99,7 +101,7 @@ def test_prometheus_reads_how_everything_does(url: str) -> None:
 
 
 def test_a_scheduler_that_is_silent_is_down(url: str) -> None:
-    operations = load_operations(filled(url))
+    operations = load_operations(filled(url), now=START)
     samples = samples_of(exposition(operations, now=START + timedelta(minutes=10)))
     assert [value for (name, _), value in samples.items() if name == "hud_scheduler_up"] == [0]
 
@@ -197,12 +199,21 @@ def test_with_sign_in_a_token_is_required(
 def test_every_metric_is_described(url: str) -> None:
     text = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
     store = filled(url)
-    opened = Opened(revisions=(Revision(alert=make_alert()),))
+    opened = Opened(revisions=(Revision(alert=make_alert()), Revision(alert=make_alert("muted"))))
     store.revise_alerts(
         lambda _before: opened, by="judge", tell=lambda _before, _decided: [make_notification()]
     )
-    samples = samples_of(exposition(load_operations(store), now=START))
+    with store.write() as connection:
+        is_muted = AlertTable.c.id == "muted"
+        until = START + timedelta(days=1)
+        connection.execute(update(AlertTable).where(is_muted).values(muted_until=until))
+    samples = samples_of(exposition(load_operations(store, now=START), now=START))
     names = {name for name, _ in samples}
-    assert len(names) == 14
+    open_regressions = (("state", "open"), ("verdict", "regression"))
+    assert samples["hud_alerts", open_regressions] == 1
+    assert samples["hud_muted_alerts", open_regressions] == 1
+    later = samples_of(exposition(load_operations(store, now=START + timedelta(days=2)), now=START))
+    assert later["hud_alerts", open_regressions] == 2
+    assert len(names) == 15
     described = set(re.findall(r"`(hud_\w+)`(?=[ ,][^\n]*\|)", text.partition("## Metrics")[2]))
     assert described == names

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -28,7 +30,7 @@ WOBBLE = tuple((1.3 if number > 9 else 1.0) * (1.0 + 0.01 * (number % 2)) for nu
 def healths(
     *cells: LatestCell, alerts: tuple[Alert, ...] = (), context: ModelHistory = NOTHING
 ) -> tuple[ModelHealth, ...]:
-    return model_healths(cells, alerts=alerts, known=context)
+    return model_healths(cells, alerts=alerts, known=context, now=START)
 
 
 def table_of(*items: ModelHealth, num_shown: int = 100) -> str:
@@ -67,6 +69,18 @@ def test_a_vanished_case_is_not_ok_and_settled_alerts_do_not_count() -> None:
     settled = make_alert("settled", case=BERT, state=AlertState.EXPECTED)
     (item,) = healths(latest(BERT), alerts=(alert, settled))
     assert (item.num_bad, item.num_open, item.modes[0].why) == (1, 1, "vanished")
+
+
+def test_muted_regressions_are_counted_apart_while_they_are_muted() -> None:
+    muted = replace(make_alert("muted", case=BERT), muted_until=START + timedelta(days=1))
+    (item,) = healths(latest(BERT), alerts=(muted,))
+    assert (item.num_open, item.num_muted) == (0, 1)
+    assert "1 muted" in table_of(item)
+    (item,) = model_healths(
+        [latest(BERT)], alerts=[muted], known=NOTHING, now=START + timedelta(days=2)
+    )
+    assert (item.num_open, item.num_muted) == (1, 0)
+    assert "muted" not in re.sub(r'title="[^"]*"', "", table_of(item))
 
 
 def test_what_the_machine_did_is_counted_apart() -> None:
