@@ -27,8 +27,8 @@ from compile_hud.runner.analysis.judging.machine_state import CLOCKS, MachineCha
 
 # A month of nights; more would not fit the width of a cell.
 NUM_RECENT = 30
-# A series of fewer runs has no baseline yet.
-NUM_BASELINE_RUNS = DEFAULT_CONFIG.min_baseline_points
+# The detector judges nothing after fewer runs: they give no level, or no noise.
+NUM_BASELINE_RUNS = max(DEFAULT_CONFIG.min_baseline_points, DEFAULT_CONFIG.min_noise_points)
 
 
 @cached_read

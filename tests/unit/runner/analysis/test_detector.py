@@ -28,6 +28,13 @@ def test_a_clear_step_is_reported_on_its_third_night_however_young_the_series(
     assert find_steps(values) == [(num_before, pytest.approx(0.12, abs=0.01))]
 
 
+def test_step_after_fewer_runs_than_the_noise_needs_is_not_judged() -> None:
+    num = max(DEFAULT_CONFIG.min_baseline_points, DEFAULT_CONFIG.min_noise_points)
+    for num_before in (num - 1, num):
+        values = noisy([(num_before, 1.0), (12, 1.3)], cv=0.003)
+        assert bool(find_steps(values)) is (num_before == num)
+
+
 def test_planted_step_is_detected_where_it_is() -> None:
     steps = find_steps(noisy([(40, 1.0), (20, 1.08)]))
     assert [index for index, _ in steps] == [40]
