@@ -78,7 +78,13 @@ def show_share(share: Share) -> None:
         )
         if share.csv is not None:
             st.download_button(
-                "CSV", share.csv, file_name=f"{share.name}.csv", mime="text/csv", type="tertiary"
+                "CSV",
+                share.csv,
+                file_name=f"{share.name}.csv",
+                mime="text/csv",
+                type="tertiary",
+                # A rerun may drop the file before the browser asks for it.
+                on_click="ignore",
             )
 
 
