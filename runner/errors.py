@@ -16,6 +16,7 @@ RunnerError
 |-- SchedulerUnavailable    the state of APScheduler cannot be read or written
 |-- WatchFailed             a repository or index of a schedule does not answer
 |-- NoSuchDocument          `hud compare` names a run, revision or file that does not exist
+|-- NoSuchResult            no stored result fits the filters of a command
 |-- DocumentNotWritten      a requested file cannot be written
 |-- CommentFailed           a pull request cannot be commented on
 |-- JudgeProcessKilled      a judging process was ended; nothing was saved
@@ -93,6 +94,10 @@ class WatchFailed(RunnerError):
 
 class NoSuchDocument(RunnerError, LookupError):
     """No run, revision or result file has the name."""
+
+
+class NoSuchResult(RunnerError, LookupError):
+    """No stored result fits the filters."""
 
 
 class DocumentNotWritten(RunnerError):

@@ -221,6 +221,34 @@ def type_in(label: str, *, name: str, value: str, **shown: Any) -> None:
     st.text_input(label, key=key, on_change=_chosen, args=(name, ""), **shown)
 
 
+def enter_number(label: str, *, name: str, value: int | None, limit: int, **shown: Any) -> None:
+    """Draw a field for a whole number from 1 to `limit`; its state is the URL parameter `name`.
+
+    `value` is the present one of the URL, None without one; `shown` goes to st.number_input.
+    """
+    key = f"choice-{name}"
+    st.session_state[key] = value
+    st.number_input(
+        label,
+        min_value=1,
+        max_value=limit,
+        step=1,
+        value=None,
+        key=key,
+        on_change=_entered,
+        args=(name,),
+        **shown,
+    )
+
+
+def _entered(name: str) -> None:
+    value = st.session_state[f"choice-{name}"]
+    if value is None:
+        st.query_params.pop(name, None)
+    else:
+        st.query_params[name] = str(value)
+
+
 def _chosen(name: str, default: str) -> None:
     value = st.session_state[f"choice-{name}"]
     if value == default:

@@ -6,16 +6,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from compile_hud.app.data.page_records import ModeSummary
-from compile_hud.app.ui.urls import OUTCOME
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.results import Case, Outcome, same_code_as
 from compile_hud.db.records.summaries import LatestCell
-from compile_hud.db.records.triage import ONGOING
+from compile_hud.db.records.triage import MISSING_KINDS, ONGOING
+from compile_hud.db.records.triage import missing_cases as missing_cases
+from compile_hud.runner.analysis.modes.choice import EAGER
+from compile_hud.runner.analysis.modes.records import MODES
 from compile_hud.runner.analysis.stats.cohort import cohort_means, pass_rate
 
-MODE_ORDER = ("eager", "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
-# These kinds of alerts mean that a case has no new results.
-MISSING_KINDS = ("vanished", "late")
+MODE_ORDER = (EAGER, *MODES)
 
 
 def mode_summaries(
@@ -114,20 +114,6 @@ def _fallbacks(cells: Sequence[LatestCell]) -> tuple[tuple[str, int], ...]:
         if cell.summary.effective_mode not in ("", cell.summary.case.mode)
     )
     return tuple(counts.most_common())
-
-
-def missing_cases(alerts: Iterable[Alert]) -> dict[str, Alert]:
-    """Return the ongoing alert of each missing or overdue case: its results are old.
-
-    A case that is both counts as missing. A case that only lacks a metric has new results.
-    """
-    live = [alert for alert in _live(alerts) if alert.metric == OUTCOME]
-    return {
-        alert.case.key: alert
-        for kind in reversed(MISSING_KINDS)
-        for alert in live
-        if alert.kind == kind
-    }
 
 
 def _live(alerts: Iterable[Alert]) -> list[Alert]:

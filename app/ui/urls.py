@@ -24,6 +24,8 @@ OVERVIEW_METRICS = ("speedup", "latency_s", "compile_cold_s", "compile_warm_s", 
 DEFAULT_SERIES_METRIC = "latency_s"
 # A process finds an empty or a filled compile cache; its cost of a mode depends on that.
 CACHES = COLD, WARM = ("cold", "warm")
+# The page of modes takes no larger number of calls per process.
+MAX_CALLS = 10**11
 # The metric of alerts about a case that fails or is missing; any trend shows where it ends.
 OUTCOME = "outcome"
 # The parameter that stands for all states on the alerts page.
@@ -66,9 +68,20 @@ class OverviewState(CaseState):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModesState(CaseState):
-    """The state of the page of modes; `cache` selects cold or warm compile time."""
+    """The state of the page of modes; `cache` selects cold or warm compile time.
+
+    `calls` is the expected number of calls per process, empty for many. `group` is the group that
+    is shown in full, empty for the first one.
+    """
 
     cache: str = COLD
+    calls: str = ""
+    group: str = ""
+
+    @property
+    def num_calls(self) -> int | None:
+        """Return the expected number of calls per process, None for many."""
+        return int(self.calls) if self.calls else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,7 +246,17 @@ def parse_modes(params: Mapping[str, str]) -> tuple[ModesState, tuple[str, ...]]
         "cache": CACHES,
         "rows": (ALL_ROWS,),
     }
-    return _parse(ModesState, params, allowed)
+    state, problems = _parse(ModesState, params, allowed)
+    if state.calls and not _is_count(state.calls):
+        shown = shortened(state.calls, limit=_SHOWN_LENGTH)
+        limits = f"a whole number from 1 to {MAX_CALLS:,}"
+        problem = f"The URL asks for {shown!r} calls, which is not {limits}; it is ignored."
+        return dataclasses.replace(state, calls=""), (*problems, problem)
+    return state, problems
+
+
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= 12 and 1 <= int(text) <= MAX_CALLS
 
 
 def parse_models(params: Mapping[str, str]) -> tuple[ModelsState, tuple[str, ...]]:

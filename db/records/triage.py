@@ -15,7 +15,7 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Any
 
-from compile_hud.db.records.alerts import Alert, AlertState
+from compile_hud.db.records.alerts import OUTCOME, Alert, AlertState
 from compile_hud.db.records.json_fields import (
     get_member,
     get_name,
@@ -29,6 +29,8 @@ from compile_hud.db.records.string_enum import StrEnum
 
 # An alert in one of these states is not settled: the detector continues with it.
 ONGOING = (AlertState.OPEN, AlertState.ACKNOWLEDGED)
+# These kinds of alerts mean that a case has no new results.
+MISSING_KINDS = ("vanished", "late")
 # The author of changes by the detector, which no person made.
 JUDGE = "judge"
 
@@ -301,6 +303,20 @@ def worst_first(alerts: Iterable[Alert]) -> list[Alert]:
             alert.id,
         ),
     )
+
+
+def missing_cases(alerts: Iterable[Alert]) -> dict[str, Alert]:
+    """Return the ongoing alert of each missing or overdue case: its results are old.
+
+    A case that is both counts as missing. A case that only lacks a metric has new results.
+    """
+    ongoing = [alert for alert in alerts if alert.state in ONGOING and alert.metric == OUTCOME]
+    return {
+        alert.case.key: alert
+        for kind in reversed(MISSING_KINDS)
+        for alert in ongoing
+        if alert.kind == kind
+    }
 
 
 def size_pct(alert: Alert) -> float | None:

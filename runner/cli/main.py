@@ -59,6 +59,12 @@ _TABLE = (
     ),
     ("runs", "results.runs", "runs", "List the runs in the store, the newest first."),
     ("show", "results.show", "show", "Show one run, or one case of it in full."),
+    (
+        "modes",
+        "results.modes",
+        "modes",
+        "Recommend a mode for each phase and shape, from the newest results.",
+    ),
     ("regressions", "results.regressions", "regressions", "List the alerts, the worst first."),
     (
         "alerts",

@@ -47,6 +47,7 @@ COMMANDS = (
     "runs",
     "show latest",
     "show latest eager",
+    "modes",
     "compare out.json out.json",
     "kernels show kernels.json bert",
     "kernels diff rank0.json rank1.json",

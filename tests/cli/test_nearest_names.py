@@ -23,7 +23,7 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
         (("kernels", "shw"), "'show'"),
         (("show", "lates"), " latest?"),
         (("show", "nightly-08"), " nightly-0008?"),
-        (("modes",), "'list modes'"),
+        (("suites",), "'list suites'"),
         (("export", "--format", "cvs", "latest"), " csv?"),
     ],
 )

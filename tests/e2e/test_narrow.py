@@ -6,8 +6,14 @@ import pytest
 from playwright.sync_api import Browser
 
 from compile_hud.app.ui.theme import STYLE_SHEET
+from compile_hud.app.ui.urls import ModesState
 from compile_hud.app.views.modes.data import modes_page
-from compile_hud.app.views.modes.tables import calls_table, mode_table, model_table
+from compile_hud.app.views.modes.tables import (
+    calls_table,
+    mode_table,
+    model_table,
+    overview_table,
+)
 from compile_hud.db.records.summaries import LatestCell
 from tests.support.builders import make_case
 from tests.support.pages.dashboard import window
@@ -43,14 +49,17 @@ def _cells(model: str) -> list[LatestCell]:
 
 def test_the_tables_of_modes_fit(browser: Browser) -> None:
     cells = [cell for model in ("bert", "nn_transformer_encoder") for cell in _cells(model)]
-    page = modes_page(cells, alerts=(), cache="cold")
+    page = modes_page(cells, alerts=(), state=ModesState())
+    assert page is not None
+    group = page.sections[0].group
     by_key = {cell.summary.case.key: cell for cell in cells}
-    tables = mode_table(page) + calls_table(page) + model_table(page, by_key)
+    tables = mode_table(group) + calls_table(group) + model_table(group, by_key)
+    tables += overview_table(page.in_order, state=ModesState(calls="20000"))
     with window(browser, width=800) as context:
         view = context.new_page()
         view.set_content(f'{STYLE_SHEET}<div style="width:{_WIDTH}px">{tables}</div>')
         widths = view.evaluate(
             "[...document.querySelectorAll('.hud-scroll')].map(box => box.scrollWidth)"
         )
-    assert len(widths) == 3
+    assert len(widths) == 4
     assert max(widths) <= _WIDTH

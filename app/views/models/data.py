@@ -12,7 +12,7 @@ import numpy as np
 
 from compile_hud.app.components.alert_rows import is_by_machine, open_alerts
 from compile_hud.app.data.cache import cached_read
-from compile_hud.app.data.mode_summaries import MODE_ORDER, missing_cases
+from compile_hud.app.data.mode_summaries import MODE_ORDER
 from compile_hud.app.data.store import StoreVersion
 from compile_hud.app.ui.urls import ModelsState
 from compile_hud.app.views.models.records import ModeHealth, ModelHealth
@@ -20,7 +20,7 @@ from compile_hud.db.queries.latest import Recent, load_last_ok, load_model_summa
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.summaries import LatestCell
-from compile_hud.db.records.triage import is_muted
+from compile_hud.db.records.triage import is_muted, missing_cases
 from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.stats.estimates import robust_sd
 

@@ -1,4 +1,4 @@
-"""The page of modes: speedup against compile time and memory, and break-even calls."""
+"""The page of modes: for each group of results which mode to ship, and why."""
 
 from __future__ import annotations
 
@@ -14,33 +14,32 @@ from compile_hud.app.components.case_filters import (
     show_nothing_fits,
 )
 from compile_hud.app.components.latest_results import latest_facts
-from compile_hud.app.components.page_frame import choose, draw_chart
+from compile_hud.app.components.page_frame import choose, draw_chart, enter_number, state_page
 from compile_hud.app.data.cache import computed_once
 from compile_hud.app.data.page_records import Overview
-from compile_hud.app.ui.html import banner, caption, heading, two_columns
+from compile_hud.app.ui.html import banner, caption, collapsible, heading, two_columns
 from compile_hud.app.ui.pagination import FirstRows, first_note, show_rest
-from compile_hud.app.ui.urls import CACHES, COLD, ModesState, parse_modes
+from compile_hud.app.ui.urls import CACHES, COLD, MAX_CALLS, ModesState, parse_modes
 from compile_hud.app.views.modes.chart import modes_spec
-from compile_hud.app.views.modes.data import MODES_METRICS, grouped, modes_page
-from compile_hud.app.views.modes.records import ModesPage
+from compile_hud.app.views.modes.data import GroupSection, ModesPage, modes_page
 from compile_hud.app.views.modes.tables import (
-    answer,
     calls_table,
     chart_rows,
     mode_table,
     model_table,
+    overview_table,
+    section_title,
 )
+from compile_hud.runner.analysis.modes.records import MODES_METRICS
 
+GROUP_CAPTION = "A group has one phase, shape, dtype and device: others are never averaged."
 CHART_CAPTION = (
-    "Geometric means over the models that are ok in every mode, with the 95 % interval of the"
-    " speedup. Filled: on the Pareto front; hollow: another mode is better in one of speedup,"
-    " compile time and memory, and worse in none. The line joins the front of speedup and compile"
-    " time; what is filled below it needs less memory. The dashed line is eager."
+    "Geometric means over the common models, with the 95 % interval of the speedup. Filled: on the"
+    " Pareto front. The line joins the front of speedup and compile time."
 )
 MODEL_CAPTION = (
-    "Speedup over eager in the same process, and the break-even: the number of calls until the"
-    " compile time is recovered, none if the speedup is not significant. Bold: the fastest mode of"
-    " a model that ran as itself and beats eager."
+    "Speedup over eager in the same process, and the calls that recover the compile time. Best: the"
+    " least total time; of equally fast modes the one that costs less."
 )
 
 
@@ -54,29 +53,16 @@ def show() -> None:
     _show_filters(state, overview, results=results)
     draw_silence(results)
     if not results.cells:
-        everything = ModesState(cache=state.cache)
+        everything = ModesState(cache=state.cache, calls=state.calls)
         show_nothing_fits(state, overview, results=results, everything=everything)
         return
-    groups = grouped(results.cells)
-    if len(groups) > 1:
-        st.html(heading("Modes by phase and shape"))
-    for name, cells in groups.items():
-        page = modes_page(cells, alerts=results.alerts_in_toolchain, cache=state.cache)
-        _show_answer(page, state, name=name if len(groups) > 1 else "")
-    page = modes_page(results.cells, alerts=results.alerts_in_toolchain, cache=state.cache)
+    page = modes_page(results.cells, alerts=results.alerts_in_toolchain, state=state)
+    if page is None:
+        text = "None of these results is of a mode of torch.compile; only eager was measured."
+        state_page("No mode was measured", text=[text])
+        return
+    _show_page(page, state, results=results)
     st.html(latest_facts(results.cells, now=clock.now(), runs=overview.runs))
-    if page.rows:
-        _show_models(page, results, rows=state.rows)
-
-
-def _show_models(page: ModesPage, results: FilteredResults, *, rows: str) -> None:
-    st.html(heading("Model by model", level=2))
-    first = FirstRows(num_rows=len(page.rows), requested=rows)
-    cells = {cell.summary.case.key: cell for cell in results.cells}
-    note = first_note(first, order="by name")
-    st.html(note + model_table(page, cells, num_shown=first.num_shown))
-    show_rest(first)
-    st.html(caption(MODEL_CAPTION))
 
 
 def _show_filters(state: ModesState, overview: Overview, *, results: FilteredResults) -> None:
@@ -91,16 +77,48 @@ def _show_filters(state: ModesState, overview: Overview, *, results: FilteredRes
             format_func={"cold": "empty (cold)", "warm": "filled (warm)"}.__getitem__,
             width=160,
         )
+        enter_number(
+            "Calls per process",
+            name="calls",
+            value=state.num_calls,
+            limit=MAX_CALLS,
+            placeholder="many",
+            width=170,
+        )
 
 
-def _show_answer(page: ModesPage, state: ModesState, *, name: str) -> None:
-    """Draw the answer for the cases of one phase and shape, called `name` if there are several."""
-    title, sentences = answer(page, cache=state.cache)
-    st.html(heading(f"{name}: {title}", level=2) if name else heading(title))
-    st.html(banner(" ".join(sentences)))
-    if not page.modes:
-        return
-    st.html(two_columns(mode_table(page), calls_table(page)))
-    spec = computed_once(modes_spec)(chart_rows(page), cache=state.cache)
-    draw_chart(spec, key=f"modes-{name}" if name else "modes")
-    st.html(caption(CHART_CAPTION))
+def _show_page(page: ModesPage, state: ModesState, *, results: FilteredResults) -> None:
+    first, *others = page.sections
+    st.html(heading(page.title))
+    if others:
+        st.html(overview_table(page.in_order, state=state))
+        st.html(caption(GROUP_CAPTION))
+        st.html(heading(section_title(first), level=2))
+    _show_section(first, state, results=results)
+    if others:
+        st.html(heading("Other groups", level=2))
+        st.html("".join(_folded(section) for section in others))
+
+
+def _show_section(section: GroupSection, state: ModesState, *, results: FilteredResults) -> None:
+    group = section.group
+    st.html(banner(" ".join(section.answer.sentences)))
+    if group.choice.modes:
+        st.html(two_columns(mode_table(group), calls_table(group)))
+        spec = computed_once(modes_spec)(chart_rows(group), cache=state.cache)
+        draw_chart(spec, key="modes")
+        st.html(caption(CHART_CAPTION))
+    st.html(heading("Model by model", level=2))
+    first = FirstRows(num_rows=len(group.rows), requested=state.rows)
+    cells = {cell.summary.case.key: cell for cell in results.cells}
+    note = first_note(first, order="by name")
+    st.html(note + model_table(group, cells, num_shown=first.num_shown))
+    show_rest(first)
+    st.html(caption(MODEL_CAPTION))
+
+
+def _folded(section: GroupSection) -> str:
+    content = banner(" ".join(section.answer.sentences))
+    if section.group.choice.modes:
+        content += two_columns(mode_table(section.group), calls_table(section.group))
+    return collapsible(section_title(section), content)

@@ -18,7 +18,6 @@ from compile_hud.app.components.alert_rows import (
 )
 from compile_hud.app.components.result_matrix import DIMENSIONS
 from compile_hud.app.data.latest_results import NUM_BASELINE_RUNS
-from compile_hud.app.data.mode_summaries import MISSING_KINDS
 from compile_hud.app.data.page_records import ModeSummary
 from compile_hud.app.data.runs import MAX_RUNS
 from compile_hud.app.ui.alert_text import alert_text
@@ -29,7 +28,7 @@ from compile_hud.db.records.alerts import Alert, began
 from compile_hud.db.records.imported import is_imported
 from compile_hud.db.records.results import Outcome, Verdict
 from compile_hud.db.records.summaries import LatestCell, RunSummary
-from compile_hud.db.records.triage import is_muted
+from compile_hud.db.records.triage import MISSING_KINDS, is_muted
 from compile_hud.db.shared.text import counted, short_revision, shortened
 
 # Half a screen; the others are behind a fold.

@@ -11,7 +11,6 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.app.components.trend.rows import alert_label
-from compile_hud.app.data.mode_summaries import missing_cases
 from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.app.views.alerts.event_table import EventGroup
 from compile_hud.db.ingest.results import put_documents
@@ -21,6 +20,7 @@ from compile_hud.db.queries.outcomes import load_ok_results
 from compile_hud.db.queries.runs import load_plans
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.results import REFERENCE_FAMILY, Case, CaseResult, Run, RunDocument
+from compile_hud.db.records.triage import missing_cases
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.kernels.diff import kernel_bounds
 from compile_hud.runner.detection.detect import detect

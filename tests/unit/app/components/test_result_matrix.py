@@ -14,12 +14,12 @@ from compile_hud.app.components.result_matrix import (
     num_rows_of,
     variants_in_order,
 )
-from compile_hud.app.data.mode_summaries import missing_cases
 from compile_hud.app.ui.html import Cell
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.results import Outcome, Verdict
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.db.records.summaries import LatestCell
+from compile_hud.db.records.triage import missing_cases
 from tests.support.builders import START, make_alert, make_case
 from tests.support.records.page_results import latest
 
