@@ -58,7 +58,11 @@ def test_the_run_of_a_killed_process_is_interrupted_at_once(
     assert not path.exists()
 
 
-@pytest.mark.parametrize("process", [this_process(), "elsewhere/1/2", "", "half/"])
+@pytest.mark.parametrize(
+    "process",
+    [this_process(), "elsewhere/1/2", "", "half/"],
+    ids=["this process", "another machine", "none", "half"],
+)
 def test_a_run_whose_process_is_not_known_to_be_gone_is_running(
     terminal: Terminal, process: str
 ) -> None:
