@@ -1,7 +1,7 @@
 """The answer for a group of results as text: page and terminal show the same words.
 
-A mode that fails for a model, or that was not measured for it, is never recommended without that
-model in the title and in the first sentence.
+A recommended mode may fail for a model, or not be measured for it. That model is then in the title
+and in the first sentence.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Compare the modes of torch.compile over the newest results, group by group.
 
 Method: results of one phase, shape, dtype and device are a group, and only these are averaged
-(`choice`). A mode with the same code as another one has that one's numbers; where this holds for
-each of its models it is not compared. A mode with numbers of less than half of the models is not
-compared either, so that it does not shrink the cohort. A model for which the recommended mode fails
-gets the best one of those that work for it, and so does a model that was not measured in it.
+(`choice`). A mode with the same code as another one has that one's numbers. If this holds for each
+of its models, the mode is not compared. A mode with numbers of less than half of the models is left
+out too, else it would shrink the cohort. If the recommended mode fails for a model, or was not
+measured for it, the model gets the best one of its other modes.
 """
 
 from __future__ import annotations
