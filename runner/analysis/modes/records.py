@@ -29,7 +29,8 @@ GROUP_DIMENSIONS = ("phase", "shape", "dtype", "device")
 class CellState(StrEnum):
     """The state of a mode for a model.
 
-    FAILING includes missing and overdue cases, NOT_MEASURED skipped ones and those of a node that is down.
+    FAILING includes missing and overdue cases, NOT_MEASURED skipped ones and those of a node that
+    is down.
     NO_NUMBERS means that the model ran, but a speedup or a compile time is missing.
     """
 
