@@ -14,10 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from compile_hud.db.records.results import Run, RunDocument, RunState
+from compile_hud.db.shared.model_code import (
+    MODEL_COMMITS,
+    ModelCodeChange,
+    code_changes,
+)
 from compile_hud.runner.analysis.comparison.runs import CaseComparison
 from compile_hud.runner.analysis.kernels.diff import KernelDiff
 from compile_hud.runner.bisect.kernel_evidence import kernel_diff
-from compile_hud.runner.bisect.revisions import checkout_order
+from compile_hud.runner.bisect.revisions import checkout_order, model_revision
 from compile_hud.runner.bisect.worktrees import NamedCommit, Worktrees
 from compile_hud.runner.errors import RunInterrupted
 from compile_hud.runner.events import LogMessage, Notify, PairLaunched
@@ -68,13 +73,14 @@ class CommitDependencies:
 class CaseChange:
     """The difference of the commits in one case, after `num_pairs` pairs of launches in `took_s`.
 
-    `kernels` is None if a side has none.
+    `kernels` is None if a side has none, `code` if the code of the model is the same.
     """
 
     pair: PairResult
     num_pairs: int
     took_s: float
     kernels: KernelDiff | None
+    code: ModelCodeChange | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +121,10 @@ def compare_commits(
     ):
         try:
             folders = [worktrees.open(commit.revision.name) for commit in commits]
+            models = [
+                _model_revisions(request, commit=commit, folder=folder)
+                for commit, folder in zip(commits, folders, strict=True)
+            ]
             facts = executor.open()
             with interrupts.deferred(executor.cancel):
                 changes = tuple(
@@ -131,9 +141,21 @@ def compare_commits(
             executor.close()
             worktrees.keep_only(())
     runs = [
-        _run(commit, request=request, facts=facts, at=started_at, finished_at=dependencies.now())
-        for commit in commits
+        _run(
+            commit,
+            request=request,
+            facts={**facts, MODEL_COMMITS: revisions},
+            at=started_at,
+            finished_at=dependencies.now(),
+        )
+        for commit, revisions in zip(commits, models, strict=True)
     ]
+    codes = {
+        item.model: item for item in code_changes(runs[0], candidate=runs[1], models=models[1])
+    }
+    changes = tuple(
+        replace(change, code=codes.get(change.pair.baseline.case.model)) for change in changes
+    )
     return CommitComparison(
         baseline=RunDocument(
             run=runs[0], results=tuple(change.pair.baseline for change in changes)
@@ -143,6 +165,30 @@ def compare_commits(
         ),
         changes=changes,
     )
+
+
+def _order(planned: PlannedCase, *, request: CommitRequest) -> CaseOrder:
+    return CaseOrder(
+        run_id=uuid.uuid4().hex[:12],
+        case=planned.case,
+        workload=planned.workload,
+        settings=pair_settings(request.settings, case_s=request.case_s),
+    )
+
+
+def _model_revisions(
+    request: CommitRequest, *, commit: NamedCommit, folder: Path
+) -> dict[str, str]:
+    """Return the revision of the code of each model in the checkout of `commit`, by model."""
+    working_tree = commit.revision.name if commit.is_working_tree else ""
+    revisions = {}
+    for planned in request.plan:
+        order = checkout_order(
+            _order(planned, request=request), repository=request.repository, folder=folder
+        )
+        if planned.case.model not in revisions:
+            revisions[planned.case.model] = model_revision(order, working_tree=working_tree)
+    return {name: text for name, text in revisions.items() if text}
 
 
 def _compare_case(
@@ -155,12 +201,7 @@ def _compare_case(
 ) -> CaseChange:
     case, notify = planned.case, dependencies.notify
     notify(LogMessage(text=f"measuring {case.key}"))
-    order = CaseOrder(
-        run_id=uuid.uuid4().hex[:12],
-        case=case,
-        workload=planned.workload,
-        settings=pair_settings(request.settings, case_s=request.case_s),
-    )
+    order = _order(planned, request=request)
     sides = [
         PairSide(
             executor=dependencies.executor,

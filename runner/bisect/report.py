@@ -133,10 +133,11 @@ def conclusion(known: Bisection) -> Iterator[str]:
 
 def _kernel_lines(evidence: Reading) -> Iterator[str]:
     """Yield the cause, and a line for each of the largest changes of kernels."""
-    if evidence.kernels is None:
-        return
-    yield f"cause: {evidence.kernels['cause']}"
-    for row in evidence.kernels["rows"][:_NUM_KERNELS]:
+    kernels = evidence.kernels or {"cause": "", "rows": ()}
+    causes = [text for text in (evidence.model_code, kernels["cause"]) if text]
+    if causes:
+        yield f"cause: {'; '.join(causes)}"
+    for row in kernels["rows"][:_NUM_KERNELS]:
         contribution = f"{signed(row['contribution_us'])} us"
         label = shortened(one_line(row["label"]), limit=_MAX_LABEL)
         yield f"  {contribution:>12}  {row['class']}  {label}: {one_line(row['text'])}"

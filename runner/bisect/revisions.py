@@ -11,6 +11,7 @@ from compile_hud.runner.bisect.worktrees import Worktrees
 from compile_hud.runner.errors import BisectError, ExecutorError, RevisionUnusable, ToolchainError
 from compile_hud.runner.execution.environment import revision
 from compile_hud.runner.execution.executor import CaseOrder, Executor
+from compile_hud.runner.execution.model_commits import checkout_revision
 from compile_hud.runner.execution.paired_launches import PairSide
 from compile_hud.runner.protocol.messages import Checkout
 
@@ -105,6 +106,20 @@ def checkout_order(order: CaseOrder, *, repository: Path, folder: Path) -> CaseO
         checkout=Checkout(folder=str(folder), repository=str(repository)),
     )
     return replace(order, workload=workload)
+
+
+def model_revision(order: CaseOrder, *, working_tree: str = "") -> str:
+    """Return the revision of the model's code in the checkout of `order`, empty without one.
+
+    `working_tree` is the commit of uncommitted changes, if the checkout is of one.
+    """
+    checkout = order.workload.checkout
+    if checkout is None:
+        return ""
+    repository, folder = Path(checkout.repository), Path.cwd()
+    if folder.is_relative_to(repository):
+        folder = Path(checkout.folder) / folder.relative_to(repository)
+    return checkout_revision(order.workload.build, folder=folder, working_tree=working_tree)
 
 
 def _moved_build(build: str, repository: Path, folder: Path) -> str:

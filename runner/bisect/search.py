@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 
 from compile_hud.db.records.results import Outcome
+from compile_hud.db.shared.model_code import code_change_text
 from compile_hud.runner.analysis.comparison.bisection import (
     BoundsVerdict,
     Mark,
@@ -27,10 +28,11 @@ from compile_hud.runner.analysis.comparison.runs import OUTCOME
 from compile_hud.runner.bisect.kernel_evidence import kernel_summary
 from compile_hud.runner.bisect.record import BisectEnding, Bisection, BisectRevision, BisectStep
 from compile_hud.runner.bisect.report import answer_text, change_text, ends_text, revision_text
-from compile_hud.runner.bisect.revisions import Revisions
+from compile_hud.runner.bisect.revisions import Revisions, model_revision
 from compile_hud.runner.errors import BisectError, RevisionUnusable, RunInterrupted
 from compile_hud.runner.events import LogMessage, Notify, PairLaunched
 from compile_hud.runner.execution.cold_cache_sessions import LAUNCHES_FROM_COLD, ColdCacheSessions
+from compile_hud.runner.execution.executor import CaseOrder
 from compile_hud.runner.execution.paired_launches import (
     MIN_PAIRS,
     PairLimits,
@@ -222,7 +224,12 @@ class _Search:
             raise RunInterrupted("stopped")
         reading = _read(pair, metric)
         kernels = kernel_summary(pair, is_slower=(reading.ratio or 1.0) > 1)
-        return replace(reading, num_pairs=num_pairs, kernels=kernels)
+        return replace(
+            reading,
+            num_pairs=num_pairs,
+            kernels=kernels,
+            model_code=_code_change(baseline.order, candidate.order),
+        )
 
     def _ready(self, index: int) -> PairSide:
         """Return a required revision, ready to be launched; raise BisectError."""
@@ -299,3 +306,9 @@ def _check_ends(ends: Reading) -> None:
 
 def _lacks_metric(reading: Reading) -> bool:
     return reading.metric != OUTCOME and reading.baseline is None
+
+
+def _code_change(baseline: CaseOrder, candidate: CaseOrder) -> str:
+    """Return the change of the model's code between two checkouts, empty where it is the same."""
+    revisions = (model_revision(baseline), model_revision(candidate))
+    return "" if revisions[0] == revisions[1] else code_change_text(*revisions)

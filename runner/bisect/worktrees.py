@@ -31,10 +31,14 @@ DIRTY_TITLE = "uncommitted changes"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedCommit:
-    """A commit with what it is called: `0123456789`, `0123456789+dirty(5f3a)` a working tree."""
+    """A commit with its label: `0123456789`, or `0123456789+worktree(5f3a)` for a working tree.
+
+    The digits are of all files of the repository. `+dirty(...)` has those of one model.
+    """
 
     revision: BisectRevision
     label: str
+    is_working_tree: bool = False
 
 
 def find_root(repository: Path) -> Path:
@@ -113,8 +117,8 @@ def commit_working_tree(repository: Path) -> NamedCommit:
     commit = _git(
         repository, "commit-tree", tree, "-p", "HEAD", "-m", DIRTY_TITLE, environment=author
     )
-    label = f"{head.label}+dirty({tree[:NUM_CONTENT_DIGITS]})"
-    return replace(find_commit(repository, commit.strip()), label=label)
+    label = f"{head.label}+worktree({tree[:NUM_CONTENT_DIGITS]})"
+    return replace(find_commit(repository, commit.strip()), label=label, is_working_tree=True)
 
 
 def _write_tree(repository: Path) -> str:

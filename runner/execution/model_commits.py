@@ -15,10 +15,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from compile_hud import models_zoo
+from compile_hud.db.shared.model_code import ZOO
 from compile_hud.models_zoo.catalog.spec import ZOO_PREFIX, ModelSpec
 
-# The common name of the catalog's models, which share a repository.
-ZOO = "models_zoo"
 # `git status` of a large repository can be slow on a slow disk; a run waits no longer than this.
 GIT_TIMEOUT_S = 20.0
 NUM_DIGITS = 10
@@ -49,15 +48,33 @@ def model_commits(specs: Iterable[ModelSpec]) -> dict[str, str]:
     return dict(sorted(revisions.items()))
 
 
-def _revision(files: Sequence[Path]) -> str:
+def checkout_revision(build: str, *, folder: Path, working_tree: str = "") -> str:
+    """Return the revision of one model's code in a checkout, empty without files.
+
+    `folder` is what the working directory is there. `working_tree` is the commit that was made of
+    uncommitted changes, if the checkout is of one: a model that it changes has the revision that
+    `model_commits` returns for the files themselves.
+    """
+    files = model_files(build, folder=folder)
+    return _revision(files, working_tree=working_tree) if files else ""
+
+
+def _revision(files: Sequence[Path], *, working_tree: str = "") -> str:
     digest = content_digest(files)
     folder, names = files[0].parent, [str(path) for path in files]
-    commit = _git(folder, "log", "--max-count=1", "--format=%H", "--", *names)
+    commit = _last_commit("HEAD", files)
+    is_dirty = bool(_git(folder, "status", "--porcelain", "--", *names))
+    if commit and commit == working_tree:
+        commit, is_dirty = _last_commit("HEAD^", files), True
     if not commit:
         return f"content({digest[: 2 * NUM_CONTENT_DIGITS]})"
-    is_dirty = bool(_git(folder, "status", "--porcelain", "--", *names))
     dirty = f"+dirty({digest[:NUM_CONTENT_DIGITS]})" if is_dirty else ""
     return f"{commit[:NUM_DIGITS]}{dirty}"
+
+
+def _last_commit(start: str, files: Sequence[Path]) -> str | None:
+    names = [str(path) for path in files]
+    return _git(files[0].parent, "log", "--max-count=1", "--format=%H", start, "--", *names)
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

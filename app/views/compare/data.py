@@ -21,6 +21,7 @@ from compile_hud.db.queries.runs import load_run
 from compile_hud.db.queries.series import load_recent_histories
 from compile_hud.db.records.results import Case, CaseResult, Outcome, Run, RunDocument, RunState
 from compile_hud.db.records.summaries import RunSummary
+from compile_hud.db.shared.model_code import code_changes
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.comparison.environment_diff import environment_diff
 from compile_hud.runner.analysis.comparison.noise_model import HISTORY_RUNS, NOISE_METRICS
@@ -132,6 +133,11 @@ def _compared(
         baseline=before.run,
         candidate=after.run,
         environment=environment_diff(before.run, after=after.run),
+        code_changes=code_changes(
+            before.run,
+            candidate=after.run,
+            models={item.case.model for item in results if not item.case.is_reference},
+        ),
         variants=tuple(
             variants_in_order(item.case for item in results if not item.case.is_reference)
         ),

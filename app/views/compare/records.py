@@ -10,6 +10,7 @@ from typing import Any
 
 from compile_hud.app.data.page_records import MachineMove
 from compile_hud.db.records.results import Case, Outcome, Run, Verdict
+from compile_hud.db.shared.model_code import ModelCodeChange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +102,8 @@ class ComparisonTally:
 class ComparePage:
     """Everything the page shows of two runs.
 
-    `environment` has the facts that differ, name by name as (before, after). `refusal` is the
+    `environment` has the facts that differ, name by name as (before, after), `code_changes` the
+    models with other code. `refusal` is the
     reason why they do not compare: then there are no rows and no means, but `levels`. `machine` has
     the reference cases, `variants` are all of both runs. The rows are the worst first. `noise` says
     what the noise was learnt from, `resolution` has a sentence about undecided rows for each floor.
@@ -110,6 +112,7 @@ class ComparePage:
     baseline: Run
     candidate: Run
     environment: Mapping[str, Sequence[Any]]
+    code_changes: tuple[ModelCodeChange, ...] = ()
     variants: tuple[str, ...] = ()
     refusal: str = ""
     rows: tuple[ComparedRow, ...] = ()

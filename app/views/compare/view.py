@@ -179,6 +179,8 @@ def show_choices(
 
 def show_environment(page: ComparePage) -> None:
     """Draw the differences between the environments of the two runs."""
+    for change in page.code_changes:
+        st.html(banner(f"{change.model}: {change.text}"))
     names = list(page.environment)
     content = difference_table(
         page.environment, ends=("baseline", "candidate"), label="environment changes"

@@ -15,14 +15,15 @@ from compile_hud.app.data.latest_results import load_machine_moves
 from compile_hud.app.data.page_records import MachineMove
 from compile_hud.app.data.runs import load_newest_runs
 from compile_hud.app.ui.format import age, duration, moment, outcome_label
-from compile_hud.app.ui.html import Cell, HtmlColumn, heading, table
+from compile_hud.app.ui.html import Cell, HtmlColumn, Note, heading, table
 from compile_hud.app.ui.pagination import FirstRows, first_note, show_rest
 from compile_hud.app.ui.progress import progress_of
 from compile_hud.app.ui.urls import parse_runs, run_url
 from compile_hud.app.views.runs.tables import CASES_TOOK
 from compile_hud.db.records.imported import is_imported
-from compile_hud.db.records.results import CUSTOM_SUITE, RunState
+from compile_hud.db.records.results import CUSTOM_SUITE, Run, RunState
 from compile_hud.db.records.summaries import RunSummary
+from compile_hud.db.shared.model_code import revisions_text
 from compile_hud.db.shared.text import short_revision
 
 _COLUMNS = (
@@ -111,5 +112,11 @@ def _row(summary: RunSummary, moves: Sequence[MachineMove], *, now: datetime) ->
         Cell(text=run.machine),
         moved_cell(moves),
         Cell(text=run.toolchain),
-        Cell(text=short_revision(run.revision)),
+        _revision_cell(run),
     )
+
+
+def _revision_cell(run: Run) -> Cell:
+    code = revisions_text(run)
+    notes = (Note(text=f"model code {code}"),) if code else ()
+    return Cell(text=short_revision(run.revision), notes=notes)

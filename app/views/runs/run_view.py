@@ -27,6 +27,7 @@ from compile_hud.app.views.runs.tables import (
 )
 from compile_hud.db.errors import NotFoundError
 from compile_hud.db.records.results import CUSTOM_SUITE, Outcome, RunState
+from compile_hud.db.shared.model_code import revisions_text
 
 
 def show() -> None:
@@ -74,6 +75,7 @@ def _show_header(page: RunPage) -> None:
         ("state", Cell(text=str(run.state))),
         ("cases", Cell(text=f"{len(page.results)} of {len(run.plan)}: {outcomes or 'none yet'}")),
         ("revision", Cell(text=run.revision)),
+        *([("model code", Cell(text=code))] if (code := revisions_text(run)) else []),
         *run_dimensions(run),
         ("machine", Cell(text=run.machine)),
         ("suite", Cell(text=run.suite)),

@@ -58,7 +58,8 @@ class Reading:
 
     Levels and interval are None if a side has no number; a change of a count from 0 has no ratio.
     Levels are in `unit`, `num_pairs` are pairs of launches. `kernels` has the cause and the changed
-    kernels as JSON, None without kernels. `decisive` is the interval at the error of the search,
+    kernels as JSON, None without kernels. `model_code` has the change of the model's code, empty
+    where it is the same. `decisive` is the interval at the error of the search,
     None where only the 95 % interval is known.
     """
 
@@ -74,6 +75,7 @@ class Reading:
     reason: str = ""
     num_pairs: int = 0
     kernels: Mapping[str, Any] | None = None
+    model_code: str = ""
     decisive: tuple[float, float] | None = None
 
     @property

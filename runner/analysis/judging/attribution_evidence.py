@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from compile_hud.db.records.alerts import DRIFT, Alert
+from compile_hud.db.shared.model_code import code_change_text
 from compile_hud.runner.analysis.comparison.environment_diff import (
     MODEL_PREFIX,
     WARNING_PREFIX,
@@ -65,9 +66,12 @@ def with_evidence(alert: Alert) -> Alert:
     is_settled = alert.kind in EXPLAINED_KINDS and _is_timed(alert) and not is_drift
     settled = _settled(cause, alert, difference) if is_settled else Cause(kind=cause.kind)
     measured = confirmed_cause(alert.confirmation)
-    text = environment_text(difference)
+    model_text = "" if is_drift else _model_text(alert, difference)
+    # The revisions of the model's code come first, and once.
+    others = {name: item for name, item in difference.items() if name != _model_fact(alert)}
+    text = environment_text(others if model_text else difference)
     parts = (
-        _model_text(alert, difference) if is_settled else "",
+        model_text,
         cause.text,
         measured.text,
         settled.text,
@@ -82,11 +86,12 @@ def with_evidence(alert: Alert) -> Alert:
 
 def _model_text(alert: Alert, difference: EnvironmentDiff) -> str:
     """Return the revisions of the model's code, which come first; empty where they are equal."""
-    revisions = difference.get(f"{MODEL_PREFIX}{alert.case.model}")
-    if revisions is None:
-        return ""
-    before, after = (revision or "none" for revision in revisions)
-    return f"model code changed: {before} -> {after}"
+    revisions = difference.get(_model_fact(alert))
+    return "" if revisions is None else code_change_text(*revisions)
+
+
+def _model_fact(alert: Alert) -> str:
+    return f"{MODEL_PREFIX}{alert.case.model}"
 
 
 def confirmed_cause(confirmation: Mapping[str, Any] | None) -> Cause:
@@ -111,7 +116,7 @@ def _settled(cause: Cause, alert: Alert, difference: EnvironmentDiff) -> Cause:
     has_new_system = any(name in _MACHINE_FACTS for name in changed)
     # If two facts changed in one night, either may be the cause.
     is_system_alone = has_new_system and all(name in _MACHINE_FACTS for name in changed)
-    has_new_model = f"{MODEL_PREFIX}{alert.case.model}" in difference
+    has_new_model = _model_fact(alert) in difference
     parts = [f"only the bad side is {', '.join(warned)}"] if warned else []
     kind = cause.kind
     is_disturbed = any(code in MACHINE_WARNINGS for code in warned)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from compile_hud.db.records.results import Run
+from compile_hud.db.shared.model_code import code_changes
 from compile_hud.db.shared.text import one_line, shortened, signed_percent
 from compile_hud.runner.analysis.comparison.measurements import CALM
 from compile_hud.runner.analysis.comparison.runs import CaseComparison
@@ -56,6 +57,9 @@ def comparison_markdown(compared: Compared) -> str:
         f"{code(_side(compared.baseline))} against {code(_side(compared.candidate))},"
         f" machine {code(compared.machine)}",
     ]
+    models = {row.case.model for row in compared.rows}
+    for change in code_changes(compared.baseline, candidate=compared.candidate, models=models):
+        lines += ["", code(f"{change.model}: {change.text}")]
     if shown:
         lines += ["", _line(_HEAD), _line(["---"] * len(_HEAD))]
     rows = [_line(_cells(row, compared.trends)) for row in shown]

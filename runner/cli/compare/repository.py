@@ -285,5 +285,6 @@ def _case_json(change: CaseChange) -> dict[str, Any]:
         "case": change.pair.baseline.case.to_json(),
         "num_pairs": change.num_pairs,
         "took_s": change.took_s,
+        "model_code": None if change.code is None else change.code.to_json(),
         "kernels": None if change.kernels is None else change.kernels.to_json(),
     }

@@ -71,10 +71,11 @@ def _row(change: CaseChange, metric: str) -> CaseComparison | None:
 def _verdict_text(change: CaseChange, row: CaseComparison, *, floor: float) -> str:
     verdict = row.comparison.verdict
     if verdict in _CHANGED:
-        if change.kernels is None:
-            return ""
-        is_slower = (row.comparison.ratio or 1) > 1
-        return f"cause: {cause_text(change.kernels, is_slower=is_slower)}"
+        causes = [] if change.code is None else [change.code.text]
+        if change.kernels is not None:
+            is_slower = (row.comparison.ratio or 1) > 1
+            causes.append(cause_text(change.kernels, is_slower=is_slower))
+        return f"cause: {'; '.join(causes)}" if causes else ""
     if verdict is not Verdict.INCONCLUSIVE:
         return str(verdict)
     more = launches_to_settle(row, fail_above=floor)

@@ -10,6 +10,7 @@ import click
 
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.records.results import Run, Verdict
+from compile_hud.db.shared.model_code import MODEL_COMMITS, code_changes
 from compile_hud.db.shared.text import signed_percent
 from compile_hud.runner.analysis.comparison.measurements import CALM
 from compile_hud.runner.analysis.comparison.resolution import (
@@ -54,8 +55,12 @@ def print_differences(
     """Print both runs, the differences between their environments, and a line for each row."""
     for name, run in (("baseline ", before), ("candidate", after)):
         click.echo(f"{name} {run.id}  {run.revision}  {run.started_at:%Y-%m-%d %H:%M}")
+    changes = code_changes(before, candidate=after, models=_models(rows))
+    for change in changes:
+        click.echo(f"cause     {change.text} ({change.model})")
+    known = {f"{MODEL_COMMITS}.{change.model}" for change in changes}
     for item in _flat(environment_differences(before, candidate=after)):
-        if item.name not in _HEADER_FACTS:
+        if item.name not in (*_HEADER_FACTS, *known):
             click.echo(f"differs   {item.name}: {_fact(item.baseline)} -> {_fact(item.candidate)}")
     if text := noise_text(rows):
         click.echo(f"noise     {text}")
@@ -99,6 +104,10 @@ def differences_json(
         "environment": [
             {"name": item.name, "baseline": item.baseline, "candidate": item.candidate}
             for item in environment_differences(before, candidate=after)
+        ],
+        "model_code_changes": [
+            change.to_json()
+            for change in code_changes(before, candidate=after, models=_models(rows))
         ],
         "failed": has_failure(rows),
         "noise": {str(source): num for source, num in noise_sources(rows).items()},
@@ -157,6 +166,10 @@ def _estimate_json(row: CaseComparison, *, fail_above: float) -> dict[str, Any]:
         "could_have_seen_pct": None if change is None else 100 * change.resolution(),
         "launches_to_settle": launches_to_settle(row, fail_above=fail_above),
     }
+
+
+def _models(rows: Iterable[CaseComparison]) -> set[str]:
+    return {row.case.model for row in rows}
 
 
 def _side_json(run: Run) -> dict[str, Any]:

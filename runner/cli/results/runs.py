@@ -8,6 +8,7 @@ import click
 
 from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.summaries import RunSummary
+from compile_hud.db.shared.model_code import revisions_text
 from compile_hud.db.shared.text import short_revision
 from compile_hud.runner.cli.output import json_option, print_json, say_when_empty, with_workspace
 from compile_hud.runner.cli.tables import Column, print_table
@@ -30,22 +31,27 @@ def runs(workspace: Workspace, *, limit: int, as_json: bool) -> None:
         print_json([_run_json(summary) for summary in summaries])
     if as_json or not summaries:
         return
-    rows = [
-        (
-            summary.run.id,
-            f"{summary.run.started_at:%Y-%m-%d %H:%M}",
-            str(summary.run.state),
-            summary.run.suite,
-            summary.run.toolchain,
-            short_revision(summary.run.revision),
-            summary.run.machine,
-            f"{summary.num_expected}/{len(summary.run.plan)}",
-        )
-        for summary in summaries
-    ]
-    names = ("run", "started (UTC)", "state", "suite", "toolchain", "revision", "machine")
+    # The column is missing where all runs have models of the catalog only.
+    has_own = any(revisions_text(summary.run) for summary in summaries)
+    own = ("model code",) if has_own else ()
+    names = ("run", "started (UTC)", "state", "suite", "toolchain", "revision", *own, "machine")
     columns = [*(Column(name=name) for name in names), Column(name="ok", is_number=True)]
-    print_table(columns, rows=rows)
+    print_table(columns, rows=[_cells(summary, has_own=has_own) for summary in summaries])
+
+
+def _cells(summary: RunSummary, *, has_own: bool) -> tuple[str, ...]:
+    run = summary.run
+    return (
+        run.id,
+        f"{run.started_at:%Y-%m-%d %H:%M}",
+        str(run.state),
+        run.suite,
+        run.toolchain,
+        short_revision(run.revision),
+        *((revisions_text(run) or "-",) if has_own else ()),
+        run.machine,
+        f"{summary.num_expected}/{len(run.plan)}",
+    )
 
 
 def _run_json(summary: RunSummary) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import click
 from compile_hud.db.queries.results import load_document
 from compile_hud.db.queries.series import load_histories
 from compile_hud.db.records.results import REFERENCE_FAMILY, Run
+from compile_hud.db.shared.model_code import revisions_text
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.judging.machine_state import CLOCKS, machine_history, machine_text
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
@@ -52,6 +53,7 @@ def show(workspace: Workspace, *, run_id: str, case_name: str | None, as_json: b
         ("suite", run.suite),
         ("toolchain", run.toolchain),
         ("revision", run.revision),
+        *([("model code", code)] if (code := revisions_text(run)) else []),
         ("machine", f"{run.machine} ({run.environment.get('device_name', 'unknown device')})"),
         ("machine is", _machine_of(run, store=store)),
     ]

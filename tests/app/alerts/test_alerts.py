@@ -18,8 +18,10 @@ from compile_hud.db.queries.alerts import load_alert, load_alerts, load_changes
 from compile_hud.db.records.alerts import AlertState
 from compile_hud.db.records.triage import ONGOING
 from compile_hud.db.shared.access_rules import AccessRules
+from compile_hud.db.shared.model_code import code_change_text
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.alerts.triage import Decide, set_muted, set_owner, set_state
+from compile_hud.runner.analysis.judging.attribution_evidence import with_evidence
 from tests.app.conftest import OpenPage
 from tests.support.builders import make_alert, make_case
 from tests.support.pages.page_elements import html_of, links_of, text_of, texts_of, texts_of_rows
@@ -46,6 +48,17 @@ def store(seeded: Path) -> Store:
 def page(store: Store, open_page: OpenPage) -> AppTest:  # noqa: ARG001
     """Return the page of the alert about bert."""
     return open_page("alerts", alert=ID)
+
+
+def test_other_code_of_the_model_is_the_first_cause_on_the_page_of_an_alert(
+    store: Store, open_page: OpenPage
+) -> None:
+    alert = load_alert(store, ID)
+    difference = {f"models.{alert.case.model}": ["abc", "abc+dirty(5f3a)"]}
+    changed = with_evidence(dataclasses.replace(alert, environment_diff=difference))
+    save_alerts(store, [changed])
+    text = text_of(open_page("alerts", alert=ID))
+    assert f"cause {code_change_text('abc', 'abc+dirty(5f3a)')}" in " ".join(text.split())
 
 
 def press(page: AppTest, key: str, *, name: str = "ada", why: str = "") -> AppTest:

@@ -19,6 +19,7 @@ from compile_hud.app.views.compare.tables import compared_csv
 from compile_hud.db.ingest.results import put_documents
 from compile_hud.db.queries.results import load_document
 from compile_hud.db.records.results import RunDocument
+from compile_hud.db.shared.model_code import code_change_text
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.comparison.runs import compare_results
 from compile_hud.runner.cli.compare.command import recent_histories
@@ -50,6 +51,31 @@ def compared(open_page: OpenPage, **params: str) -> AppTest:
 def test_by_default_the_newest_run_is_compared_with_the_one_before(open_page: OpenPage) -> None:
     sides = texts_of_rows(compared(open_page), "sides")
     assert [row[:2] for row in sides] == [["baseline", "run-014"], ["candidate", "run-015"]]
+
+
+def with_code(number: int, revision: str) -> RunDocument:
+    """Return a night with this revision of the code of `bert`."""
+    case = dashboard_stores.make_case("bert", device="cuda")
+    night = dashboard_stores.night(number, plan=[case])
+    facts = {**night.environment, "model_commits": {"bert": revision, "models_zoo": "aaaa"}}
+    run = dataclasses.replace(night, environment=facts)
+    result = dashboard_stores.make_result(
+        f"r{number}", run=run, case=case, measurements=[dashboard_stores.make_measurement()]
+    )
+    return RunDocument(run=run, results=(result,))
+
+
+def test_other_code_of_a_model_is_the_first_of_the_differences(
+    open_page: OpenPage, store: Store
+) -> None:
+    documents = [with_code(8, "aaa1"), with_code(9, "aaa1+dirty(<b>)")]
+    with store.write() as connection:
+        put_documents(connection, documents, at=dashboard_stores.NOW)
+    page = compared(open_page, baseline=GOOD, candidate=BAD)
+    notices = texts_of(page, "notice")
+    assert f"bert: {code_change_text('aaa1', 'aaa1+dirty(<b>)')}" in notices
+    assert "model code aaa1+dirty(<b>)" in text_of(open_page("runs"))
+    assert "aaa1+dirty(<b>)" in text_of(open_page("run", run=BAD))
 
 
 @pytest.mark.usefixtures("seeded")

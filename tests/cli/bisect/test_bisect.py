@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from compile_hud.db.shared.model_code import code_change_text
 from compile_hud.runner.bisect.record import Bisection
 from compile_hud.runner.bisect.revisions import CommitRevisions
 from compile_hud.runner.bisect.worktrees import Worktrees, find_root
@@ -356,6 +357,9 @@ def test_the_first_bad_commit_is_reported_by_name(
     ]
     assert named == words
     assert f"--good {repository.commits['three']} --bad {commit} --model net" in result.stdout
+    cause = next(line for line in result.stdout.splitlines() if line.startswith("cause: "))
+    old, new = (repository.commits[name][:10] for name in ("three", "four"))
+    assert cause == f"cause: {code_change_text(old, new)}"
     # What is not committed is neither measured nor touched, and no worktree is left.
     assert 99.0 not in repository.levels.values()
     assert state_of(repository) == before

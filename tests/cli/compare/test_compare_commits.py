@@ -12,8 +12,11 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.queries.runs import load_runs
+from compile_hud.db.shared.model_code import code_change_text
+from compile_hud.models_zoo.catalog.spec import ModelSpec
 from compile_hud.runner.bisect.worktrees import commit_working_tree, find_base, find_commit
 from compile_hud.runner.errors import BisectError
+from compile_hud.runner.execution.model_commits import model_commits
 from compile_hud.runner.system.locks import immediate_lock
 from tests.support.runs.bisection import CommitTerminal, git
 
@@ -48,6 +51,8 @@ def test_a_slower_commit_exits_with_1(terminal: CommitTerminal, words: SnapshotA
     assert result.exit_code == 1, result.output
     sentence, resolution, *_ = result.stdout.splitlines()
     assert sentence.startswith("latency +1")
+    short = [name[:10] for name in names]
+    assert f"; cause: {code_change_text(*short)}" in sentence
     assert " at inference/default, " in sentence
     assert resolution == words
     # Each launch of one commit ran next to one of the other, which goes first in turn.
@@ -97,7 +102,7 @@ def test_files_as_they_are_are_compared_with_the_default_branch(terminal: Commit
     document = compare(terminal)
     assert document["baseline"]["revision"] == terminal.commits["tidy"][:10]
     label = document["candidate"]["revision"]
-    assert label.startswith(f"{terminal.commits['slower'][:10]}+dirty(")
+    assert label.startswith(f"{terminal.commits['slower'][:10]}+worktree(")
     assert main_row(document)["ratio"] == pytest.approx(1.5, rel=0.05)
     # Nothing is left behind in the user's repository.
     assert len(git(home, "worktree", "list").splitlines()) == 1
@@ -107,6 +112,20 @@ def test_files_as_they_are_are_compared_with_the_default_branch(terminal: Commit
         "?? new.py",
     ]
     assert compare(terminal)["candidate"]["revision"] == label
+
+
+def test_the_model_of_a_working_tree_has_the_revision_that_a_run_records(
+    terminal: CommitTerminal,
+) -> None:
+    (terminal.repository / "models" / "net.py").write_text("# tidy\nx = 1\n")
+    document = compare(terminal, terminal.commits["tidy"])
+    build = f"{terminal.repository}/models/net.py"
+    spec = ModelSpec(name="net", family="own", build=build, summary="", sizes={})
+    recorded = model_commits([spec])["net"]
+    assert recorded.startswith(f"{terminal.commits['slower'][:10]}+dirty(")
+    assert document["model_code_changes"] == [
+        {"model": "net", "baseline": terminal.commits["tidy"][:10], "candidate": recorded}
+    ]
 
 
 def test_a_working_tree_has_new_files_and_no_large_or_ignored_ones(

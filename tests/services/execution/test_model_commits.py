@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from compile_hud.db.shared.model_code import ZOO
 from compile_hud.models_zoo.catalog.spec import ModelSpec
 from compile_hud.runner.execution.model_commits import (
-    ZOO,
     content_digest,
     model_commits,
     model_files,

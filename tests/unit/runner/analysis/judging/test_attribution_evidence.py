@@ -10,7 +10,11 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.records.alerts import Alert
-from compile_hud.runner.analysis.judging.attribution_evidence import with_evidence
+from compile_hud.db.shared.model_code import code_change_text
+from compile_hud.runner.analysis.judging.attribution_evidence import (
+    SINCE_LAST_GOOD,
+    with_evidence,
+)
 from tests.support.builders import make_alert, make_case
 
 
@@ -109,3 +113,20 @@ def test_without_a_measured_cause_that_of_the_witnesses_stays(
     confirmation: Mapping[str, Any] | None,
 ) -> None:
     assert explained(confirmation=confirmation, cause_kind="compiler").cause_kind == "compiler"
+
+
+CODE = {"models.bert": ["a", "a+dirty(5f3a)"], "driver": ["550", "560"]}
+CODE_TEXT = f"{code_change_text('a', 'a+dirty(5f3a)')}; {SINCE_LAST_GOOD}driver 550 -> 560"
+
+
+@pytest.mark.parametrize("values", [{}, {"metric": "peak_bytes"}, {"kind": "outcome"}])
+def test_other_code_of_the_model_is_the_first_cause_of_every_step(values: dict[str, Any]) -> None:
+    assert explained(difference=CODE, **values).cause_text == CODE_TEXT
+
+
+def test_other_code_is_no_cause_of_a_drift_or_of_another_model() -> None:
+    drift = explained(difference=CODE, kind="drift").cause_text
+    other = explained(difference=CODE, case=make_case("vit")).cause_text
+    code = code_change_text(*CODE["models.bert"])
+    assert code not in drift + other
+    assert "models.bert a -> a+dirty(5f3a)" in drift

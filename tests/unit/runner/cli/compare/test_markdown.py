@@ -53,6 +53,17 @@ def row(
     )
 
 
+def test_other_code_of_a_model_is_reported_before_the_rows() -> None:
+    runs = [
+        make_run(name, environment={"model_commits": {"bert": revision}})
+        for name, revision in (("before", "aaa1"), ("after", "aaa1+dirty(5f3a)"))
+    ]
+    compared = Compared(baseline=runs[0], candidate=runs[1], rows=[row()], machine="box")
+    text = comparison_markdown(compared)
+    line = code("bert: model code changed: aaa1 -> aaa1+dirty(5f3a)")
+    assert text.index(line) < text.index("| case |")
+
+
 def text_of(*rows: CaseComparison, trends: Trends | None = None) -> str:
     compared = Compared(
         baseline=make_run("before"),

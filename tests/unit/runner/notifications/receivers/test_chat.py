@@ -12,6 +12,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.notifications import AlertChangeKind
+from compile_hud.db.shared.model_code import code_change_text
+from compile_hud.runner.analysis.judging.attribution_evidence import with_evidence
 from compile_hud.runner.notifications.delivery_policy import ResponseKind
 from compile_hud.runner.notifications.dispatcher import (
     MAX_ALERTS_SHOWN,
@@ -183,6 +185,14 @@ def test_other_changes_are_listed_unless_they_are_the_revision(
     assert render_message(message(with_cause(item(), cause))).sections[0].lines == plain_lines()
     more = with_cause(item(), f"{cause}, driver 1 -> 2")
     assert render_message(message(more)).sections[0].lines == words
+
+
+def test_other_code_of_the_model_is_the_first_cause_of_a_message() -> None:
+    difference = {"models.bert": ["abc", "abc+dirty(5f3a)"], "driver": ["1", "2"]}
+    alert = with_evidence(replace(make_alert(), environment_diff=difference))
+    lines = render_message(message(with_cause(item(), alert.cause_text))).sections[0].lines
+    (cause,) = (str(line) for line in lines if "cause: " in str(line))
+    assert f"cause: {code_change_text('abc', 'abc+dirty(5f3a)')}" in cause
 
 
 EVERYTHING = {
