@@ -33,16 +33,26 @@ DIMENSIONS = ("phase", "shape", "dtype", "device")
 _STALE_AFTER = timedelta(hours=36)
 # Some screens, the worst first: the trends of thousands of cells are most of a page's bytes.
 _ROWS_WITH_TREND = 60
+# The class of a mark of an older revision, and its explanation below the matrix.
+OLDER_STYLE = "note older"
+_LEGEND = (
+    "older torch, older model code: measured at another revision than the newest result of the row;"
+    " the tooltip has both. Cells with such a mark do not compare with the others."
+)
 _NO_TRENDS: Mapping[tuple[str, str], tuple[float, ...]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matrix:
-    """The table, and the dimensions in which all its cases agree (they need no column)."""
+    """The table, and the dimensions in which all its cases agree (they need no column).
+
+    `legend` explains the marks of older revisions, empty without any.
+    """
 
     columns: tuple[HtmlColumn, ...]
     rows: tuple[tuple[Cell, ...], ...]
     common: Mapping[str, str]
+    legend: str = ""
 
 
 def variants_in_order(cases: Iterable[Case]) -> list[str]:
@@ -90,9 +100,11 @@ def build_matrix(
         case = next(iter(subject.values())).summary.case
         heading = [Cell(text=case.model, style="strong", title=f"{case.model}, {case.family}")]
         heading += [Cell(text=str(getattr(case, name))) for name in shown]
+        latest = max(subject.values(), key=lambda cell: cell.run_started_at)
         body = [
             _cell(
                 subject.get(name),
+                latest=latest,
                 marks=_marks_of(subject.get(name), marks, missing),
                 metric=names[name],
                 scale=scales[name],
@@ -111,7 +123,24 @@ def build_matrix(
         columns=tuple(columns),
         rows=tuple(rows),
         common=common,
+        legend=_LEGEND if any(_has_older_mark(row) for row in rows) else "",
     )
+
+
+def _has_older_mark(row: Iterable[Cell]) -> bool:
+    return any(note.style == OLDER_STYLE for cell in row for note in cell.notes)
+
+
+def _older_notes(cell: LatestCell, *, latest: LatestCell) -> tuple[list[Note], list[str]]:
+    """Return the marks of a result at an older revision than `latest`, and their tooltips."""
+    pairs = (
+        ("torch", cell.revision, latest.revision),
+        ("model code", cell.model_revision, latest.model_revision),
+    )
+    # A run of an earlier release did not record the code.
+    older = [pair for pair in pairs if pair[1] and pair[2] and pair[1] != pair[2]]
+    notes = [Note(text=f"older {name}", style=OLDER_STYLE) for name, _, _ in older]
+    return notes, [f"older {name}: {own}, the row has {new}" for name, own, new in older]
 
 
 def _marks(alerts: Sequence[Alert]) -> dict[str, Alert]:
@@ -212,6 +241,7 @@ def _column(variant: str, *, metric: str, is_chosen: bool, scale: Scale) -> Html
 def _cell(
     cell: LatestCell | None,
     *,
+    latest: LatestCell,
     marks: Sequence[Alert],
     metric: str,
     scale: Scale,
@@ -225,6 +255,8 @@ def _cell(
     notes = [_mark_note(alert) for alert in marks]
     if note := effective_note(summary.case, summary.effective_mode):
         notes.append(Note(text=note))
+    older, tooltips = _older_notes(cell, latest=latest)
+    notes += older
     if newest - cell.run_started_at > _STALE_AFTER:
         notes.append(Note(text=age(cell.run_started_at, now=newest).replace("ago", "older")))
     if not summary.outcome.is_expected:
@@ -238,7 +270,7 @@ def _cell(
             summary.case.key, metric=metric, machine=cell.machine, toolchain=cell.toolchain
         ),
         style=_style(mark, summary.outcome, has_value=measured is not None),
-        title=_title(cell, measured=measured),
+        title="\n".join([_title(cell, measured=measured), *tooltips]),
         notes=tuple(notes),
         trend=trends.get((summary.case.key, metric), ()),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -25,6 +27,7 @@ from compile_hud.db.schema.tables import (
     MeasurementTable,
     RunTable,
 )
+from compile_hud.db.shared.model_code import MODEL_COMMITS, revision_of
 from compile_hud.db.store import Store
 
 Recent = dict[tuple[str, str], tuple[float, ...]]
@@ -156,6 +159,8 @@ def read_latest(
     summaries: dict[tuple[str, ...], dict[str, MeasurementSummary]] = defaultdict(dict)
     for row in read_rows(connection, numbers):
         summaries[row.machine, row.toolchain, row.case_key][row.metric] = measurement_summary(row)
+    rows = list(read_rows(connection, cells))
+    commits = _model_commits(connection, {row.run_id for row in rows})
     return tuple(
         LatestCell(
             summary=Outline(
@@ -168,9 +173,26 @@ def read_latest(
             toolchain=row.toolchain,
             machine=row.machine,
             fingerprint=row.fingerprint,
+            model_revision=revision_of(commits.get(row.run_id, {}), row.model),
         )
-        for row in read_rows(connection, cells)
+        for row in rows
     )
+
+
+def _model_commits(connection: Connection, run_ids: Iterable[str]) -> dict[str, Mapping[str, Any]]:
+    """Return the revisions of the models' code in these runs, by run, without runs of others."""
+    # The environment has a hundred facts: the store extracts a single one.
+    fact = RunTable.c.environment[MODEL_COMMITS].as_string().label("commits")
+    commits: dict[str, Mapping[str, Any]] = {}
+    for ids in batches(run_ids):
+        query = select(RunTable.c.id, fact).where(RunTable.c.id.in_(ids))
+        for row in connection.execute(query):
+            # An import may have any text there.
+            with contextlib.suppress(ValueError):
+                known = json.loads(row.commits or "null")
+                if isinstance(known, dict):
+                    commits[row.id] = known
+    return commits
 
 
 def load_latest(

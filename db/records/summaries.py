@@ -77,7 +77,10 @@ class ResultSummary(Outline):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatestCell:
-    """The newest result of a case on a machine, and its run."""
+    """The newest result of a case on a machine, and its run.
+
+    `model_revision` is the revision of the model's code, empty if unknown.
+    """
 
     summary: Outline
     run_id: str
@@ -86,6 +89,7 @@ class LatestCell:
     toolchain: str
     machine: str
     fingerprint: str
+    model_revision: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -119,4 +119,6 @@ def _show_cells(
     st.html(latest_facts(cells, now=now, names_toolchain=names_toolchain, runs=runs))
     rows = table(matrix.columns, matrix.rows, label="latest results, model by variant")
     st.html(first_note(first, order="what needs attention comes first") + rows)
+    if matrix.legend:
+        st.html(caption(matrix.legend))
     show_rest(first)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from compile_hud.db.ingest.results import put_documents
 from compile_hud.db.queries.latest import (
     load_last_ok,
+    load_latest,
     load_model_summaries,
     load_recent,
     load_scopes,
@@ -122,3 +124,28 @@ def test_a_scope_says_when_it_was_measured_last_and_which_run_had_references(
             reference_run_id="alone-box",
         ),
     )
+
+
+@pytest.mark.parametrize(
+    ("commits", "revisions"),
+    [
+        (
+            {"bert": "abc+dirty(5f3a)", "models_zoo": "def"},
+            {"bert": "abc+dirty(5f3a)", "vit": "def"},
+        ),
+        ({}, {"bert": "", "vit": ""}),
+        (None, {"bert": "", "vit": ""}),
+        # An imported run may have anything there.
+        ("abc", {"bert": "", "vit": ""}),
+        (["abc"], {"bert": "", "vit": ""}),
+    ],
+)
+def test_a_newest_result_has_the_revision_of_its_models_code(
+    store: Store, commits: Any, revisions: dict[str, str]
+) -> None:
+    run = make_run(plan=(BERT, VIT), environment={"model_commits": commits, "os": "6.1"})
+    results = tuple(make_result(case.model, run=run, case=case) for case in (BERT, VIT))
+    with store.write() as connection:
+        put_documents(connection, [RunDocument(run=run, results=results)], at=START)
+    cells = load_latest(store)
+    assert {cell.summary.case.model: cell.model_revision for cell in cells} == revisions

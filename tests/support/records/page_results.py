@@ -70,17 +70,24 @@ def result_summary(
 
 
 def latest(
-    case: Case | None = None, *, at: datetime = START, toolchain: str = "stable", **values: Any
+    case: Case | None = None,
+    *,
+    at: datetime = START,
+    toolchain: str = "stable",
+    revision: str = "2.13.0+abc1234",
+    model_revision: str = "",
+    **values: Any,
 ) -> LatestCell:
     """Return the newest result of a case on machine `box`."""
     return LatestCell(
         summary=result_summary(case, **values),
         run_id="run-1",
         run_started_at=at,
-        revision="2.13.0+abc1234",
+        revision=revision,
         toolchain=toolchain,
         machine="box",
         fingerprint=FINGERPRINT,
+        model_revision=model_revision,
     )
 
 

@@ -233,3 +233,41 @@ def test_a_mode_that_the_device_does_not_have_is_a_quiet_cell_with_its_reason() 
     cell = only_cell(latest(DEFAULT, outcome=Outcome.UNAVAILABLE, reason="CUDA graphs"))
     assert (cell.text, cell.style, cell.notes) == ("unavailable", "quiet", ())
     assert "CUDA graphs" in cell.title
+
+
+NEW = {"revision": "2.14.0", "model_revision": "abc+dirty(5f3a)"}
+
+
+@pytest.mark.parametrize(
+    ("older", "marks"),
+    [
+        ({}, []),
+        ({"revision": "2.13.0"}, ["older torch"]),
+        ({"model_revision": "abc"}, ["older model code"]),
+        ({"revision": "2.13.0", "model_revision": "abc"}, ["older torch", "older model code"]),
+        # A run of an earlier release did not record the code.
+        ({"model_revision": ""}, []),
+    ],
+)
+def test_a_cell_at_an_older_revision_than_its_row_has_a_mark(
+    older: dict[str, str], marks: list[str]
+) -> None:
+    values = {"latency_s": 0.010, "speedup": 2.0}
+    cells = [
+        latest(EAGER, at=START - timedelta(hours=1), values=values, **{**NEW, **older}),
+        latest(DEFAULT, values=values, **NEW),
+        # Another row has its own newest result.
+        latest(make_case("vit", mode="default"), values=values, revision="2.12.0"),
+    ]
+    matrix = matrix_of(*cells)
+    notes = {
+        cell.title.splitlines()[0]: [note.text for note in cell.notes if "older" in note.style]
+        for row in matrix.rows
+        for cell in row[1:]
+    }
+    assert notes.pop(EAGER.key) == marks
+    assert not any(notes.values())
+    assert bool(matrix.legend) is bool(marks)
+    (title,) = (cell.title for row in matrix.rows for cell in row if EAGER.key in cell.title)
+    assert all(text in title for text in older.values() if marks)
+    assert len(title.splitlines()) == 3 + len(marks)
