@@ -21,6 +21,7 @@ from compile_hud.db.records.summaries import (
     TrendPoint,
 )
 from compile_hud.db.records.triage import AlertChange
+from compile_hud.db.shared.model_sources import ModelCodeDiff
 
 _Value = TypeVar("_Value")
 
@@ -170,7 +171,8 @@ class AlertPage:
     `num_other_alerts` is the number of other alerts of its event. `series` is the one that shows
     the alert, with this alert only; None when the store no longer has it. `fails_now` is the
     present outcome of a case that still fails, if it differs from that of the alert. `profiled` are
-    the ids of the runs that have kernels of its case.
+    the ids of the runs that have kernels of its case. `code` is the change of the model's code
+    between the last good and the first bad run, None for the same code.
     """
 
     alert: Alert
@@ -181,6 +183,7 @@ class AlertPage:
     changes: tuple[AlertChange, ...]
     fails_now: str = ""
     profiled: frozenset[str] = frozenset()
+    code: ModelCodeDiff | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

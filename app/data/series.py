@@ -43,7 +43,7 @@ from compile_hud.runner.analysis.judging.machine_speed import normalise_by_machi
 from compile_hud.runner.analysis.stats.estimates import robust_sd
 from compile_hud.runner.analysis.stats.launch_levels import NORMALISED_TIMES, SPEED_PROBE
 
-_NO_REASON = ("torch", "peaks", "packages", "model_commits")
+_NO_REASON = ("torch", "peaks", "packages", "model_commits", "model_sources")
 # The browser draws each as a dot; more are slow to draw and hide one another.
 MAX_SAMPLES = 4000
 

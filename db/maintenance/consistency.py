@@ -31,6 +31,7 @@ from compile_hud.db.schema.tables import (
     SeriesTable,
     SupersededTable,
 )
+from compile_hud.db.shared.model_sources import MODEL_LANGUAGE, MODEL_SOURCES
 from compile_hud.db.store import Store
 
 # The details are large: the store extracts a single text.
@@ -51,15 +52,20 @@ class Orphans:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rule:
-    """Rows of `table` are orphans unless there is a row that meets `condition`."""
+    """Rows of `table` are orphans unless there is a row that meets `condition`.
+
+    The rule is about the rows that meet `filter`, or about all.
+    """
 
     table: Table
     condition: ColumnElement[bool]
     text: str
+    filter: ColumnElement[bool] | None = None
 
     @property
     def is_orphan(self) -> ColumnElement[bool]:
-        return ~exists().where(self.condition)
+        is_alone = ~exists().where(self.condition)
+        return is_alone if self.filter is None else and_(self.filter, is_alone)
 
 
 def _of_result(table: Table, what: str) -> _Rule:
@@ -111,6 +117,15 @@ _RULES: Final = (
         table=KernelSourceTable,
         condition=KernelTable.c.source_hash == KernelSourceTable.c.hash,
         text="generated code that no kernel has",
+        filter=KernelSourceTable.c.language != MODEL_LANGUAGE,
+    ),
+    _Rule(
+        table=KernelSourceTable,
+        condition=RunTable.c.environment[MODEL_SOURCES]
+        .as_string()
+        .contains(KernelSourceTable.c.hash),
+        text="code of models that no run has",
+        filter=KernelSourceTable.c.language == MODEL_LANGUAGE,
     ),
     _Rule(
         table=KernelOriginsTable,

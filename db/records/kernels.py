@@ -249,7 +249,7 @@ class KernelSource:
     """Generated code, stored once for all kernels that have it.
 
     `hash` is the SHA-256 over `text` without the kernel's own name, so that renumbering a kernel
-    does not change it. `language` is `triton` or `cpp`.
+    does not change it. `language` is `triton` or `cpp`, or `model` for a model's files in JSON.
     """
 
     hash: str

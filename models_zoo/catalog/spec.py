@@ -89,7 +89,7 @@ class ModelSpec:
     `build` is `package.module`: a module with `build(config) -> torch.nn.Module` and
     `example_inputs(config, *, seed) -> dict[str, Tensor]` (the keyword arguments of `forward`),
     both on the CPU in fp32. It also has `loss(outputs, inputs) -> Tensor` if the mean square of the
-    outputs is no sensible training loss.
+    outputs is no sensible training loss. With `keep_source` each run keeps the text of its files.
     """
 
     name: str
@@ -106,6 +106,7 @@ class ModelSpec:
     shapes: Mapping[str, NamedShape] = field(default_factory=dict)
     # None for a model that is built for one shape.
     sweep: SweepSpec | None = None
+    keep_source: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

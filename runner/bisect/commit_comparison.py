@@ -150,19 +150,24 @@ def compare_commits(
         )
         for commit, revisions in zip(commits, models, strict=True)
     ]
+    return _comparison(runs, changes=changes)
+
+
+def _comparison(runs: Sequence[Run], *, changes: Sequence[CaseChange]) -> CommitComparison:
+    """Return the comparison, each change with that of its model's code."""
+    baseline, candidate = runs
+    models = {case.model for case in candidate.plan}
     codes = {
-        item.model: item for item in code_changes(runs[0], candidate=runs[1], models=models[1])
+        item.model: item for item in code_changes(baseline, candidate=candidate, models=models)
     }
     changes = tuple(
         replace(change, code=codes.get(change.pair.baseline.case.model)) for change in changes
     )
+    before = tuple(change.pair.baseline for change in changes)
+    after = tuple(change.pair.candidate for change in changes)
     return CommitComparison(
-        baseline=RunDocument(
-            run=runs[0], results=tuple(change.pair.baseline for change in changes)
-        ),
-        candidate=RunDocument(
-            run=runs[1], results=tuple(change.pair.candidate for change in changes)
-        ),
+        baseline=RunDocument(run=baseline, results=before),
+        candidate=RunDocument(run=candidate, results=after),
         changes=changes,
     )
 

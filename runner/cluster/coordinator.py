@@ -18,7 +18,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from compile_hud.db.records.kernels import KernelSource
 from compile_hud.db.records.results import Case, CaseResult, Outcome, Run, RunDocument
+from compile_hud.db.shared.model_sources import MODEL_SOURCES
 from compile_hud.db.shared.text import counted
 from compile_hud.db.shared.trace_paths import trace_name
 from compile_hud.models_zoo.catalog.reference_cases import REFERENCES
@@ -33,6 +35,7 @@ from compile_hud.runner.execution.executor import CaseOrder
 from compile_hud.runner.execution.model_commits import model_commits
 from compile_hud.runner.execution.retries import MAX_ATTEMPTS
 from compile_hud.runner.execution.run_plan import ResolvedRun, RunContext, settings_for
+from compile_hud.runner.files.model_sources import SourceAttacher, hashes_of, kept_sources
 from compile_hud.runner.format import clock
 from compile_hud.runner.planning.plan import PlannedCase, make_plan
 from compile_hud.runner.planning.time_budget import TimeBudget, Worth
@@ -339,12 +342,16 @@ class _Driver:
             "measure_settings": dataclasses.asdict(self._request.settings),
             "model_commits": model_commits(specs),
         }
-        made = self._make_run(slot, facts=facts)
+        if sources := kept_sources(specs):
+            facts[MODEL_SOURCES] = hashes_of(sources)
+        made = self._make_run(slot, facts=facts, sources=sources)
         run = self._runs.setdefault(_identity(made.run), made)
         run.start(users=reply.users)
         self._run_of[slot] = run
 
-    def _make_run(self, slot: Slot, *, facts: Mapping[str, Any]) -> MachineRun:
+    def _make_run(
+        self, slot: Slot, *, facts: Mapping[str, Any], sources: Mapping[str, KernelSource]
+    ) -> MachineRun:
         request = self._request
         references: tuple[PlannedCase, ...] = ()
         if request.has_references:
@@ -366,7 +373,12 @@ class _Driver:
             plan=(*(planned.case for planned in references), *self._plan),
             trigger=request.trigger,
         )
-        return MachineRun(run, references=references, context=self._context)
+        return MachineRun(
+            run,
+            references=references,
+            context=self._context,
+            sources=SourceAttacher(sources),
+        )
 
     def _cancel_overdue(self) -> None:
         limit_s = MAX_ATTEMPTS * self._request.settings.timeout_s + SETUP_LIMIT_S

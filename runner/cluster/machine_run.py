@@ -14,6 +14,7 @@ from compile_hud.db.records.results import Case, CaseResult, Run, RunDocument, R
 from compile_hud.runner.events import CaseFinished, RunEnded, RunStarted
 from compile_hud.runner.execution.device_idle import with_users
 from compile_hud.runner.execution.run_plan import RunContext
+from compile_hud.runner.files.model_sources import SourceAttacher
 from compile_hud.runner.planning.plan import PlannedCase
 
 
@@ -29,6 +30,7 @@ class MachineRun:
         *,
         references: Sequence[PlannedCase],
         context: RunContext,
+        sources: SourceAttacher,
         results: Sequence[CaseResult] = (),
     ) -> None:
         self.run = run
@@ -39,6 +41,7 @@ class MachineRun:
         self._users: tuple[str, ...] = ()
         self.has_machine = False
         self._context = context
+        self._sources = sources
 
     @property
     def document(self) -> RunDocument:
@@ -71,6 +74,7 @@ class MachineRun:
     def write(self, result: CaseResult) -> None:
         """Write `result` to the spool; raise SpoolFull."""
         result = with_users(result, users=self._users)
+        result = self._sources.attach(result, run=self.run)
         self._context.writer.write(self.run, result=result)
         self._results.append(result)
         self._context.notify(CaseFinished(result=result))

@@ -15,6 +15,7 @@ from compile_hud.models_zoo.catalog.spec import ModelSpec
 from compile_hud.runner.cluster.machine_run import MachineRun
 from compile_hud.runner.errors import ResumeError
 from compile_hud.runner.execution.run_plan import ResolvedRun, RunContext, recorded_settings
+from compile_hud.runner.files.model_sources import SourceAttacher, kept_sources
 from compile_hud.runner.planning.plan import PlannedCase, plan_case
 
 
@@ -75,8 +76,11 @@ def resumed_run(document: RunDocument, *, context: RunContext) -> MachineRun:
     """Return the run of one machine with its results and its missing reference cases."""
     done = {result.case for result in document.results}
     left = [case for case in document.run.plan if case.is_reference and case not in done]
+    names = dict.fromkeys(case.model for case in document.run.plan)
+    specs = [context.catalog[name] for name in names if name in context.catalog]
     return MachineRun(
         document.run,
+        sources=SourceAttacher(kept_sources(specs)),
         references=[plan_case(case, catalog=context.catalog) for case in left],
         context=context,
         results=document.results,

@@ -386,6 +386,14 @@ SETTINGS = (
         " `{ bf16 = { min_cosine = 0.95 } }`. Default: that of the dtype.",
     ),
     Setting(
+        section="models.NAME",
+        key="keep_source",
+        accept=flag,
+        default=False,
+        description="Whether a run keeps the text of the model's files (256 KiB at most), so that"
+        " comparisons and alerts show the diff of changed code.",
+    ),
+    Setting(
         section="server",
         key="host",
         accept=text,

@@ -71,6 +71,7 @@ def own_model(name: str, values: Mapping[str, Any], *, folder: Path, source_name
         phases=values["phases"],
         tags=values["tags"] or (),
         tolerance=values["tolerance"] or {},
+        keep_source=values["keep_source"],
     )
 
 

@@ -1,29 +1,25 @@
 """The revision of each model's code: a changed model is a suspect for its own step.
 
-Method: the code is the model's file and its imports from its own folder or package. The import
-statements of each file are read, wherever they stand, and followed to files below the model's
-folder and the working directory. Imports by a computed name are not seen.
+The code is the files of `model_files`.
 """
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import os
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from compile_hud import models_zoo
 from compile_hud.db.shared.model_code import ZOO
 from compile_hud.models_zoo.catalog.spec import ZOO_PREFIX, ModelSpec
+from compile_hud.runner.files.model_files import model_files
 
 # `git status` of a large repository can be slow on a slow disk; a run waits no longer than this.
 GIT_TIMEOUT_S = 20.0
 NUM_DIGITS = 10
 NUM_CONTENT_DIGITS = 4
-# A package of this many modules is a library; its version tells more than its files.
-MAX_FILES = 500
 
 
 def model_commits(specs: Iterable[ModelSpec]) -> dict[str, str]:
@@ -96,32 +92,6 @@ def _git(folder: Path, *arguments: str) -> str | None:
     return answer.stdout.strip()
 
 
-def model_files(build: str, *, folder: Path) -> tuple[Path, ...]:
-    """Return the files that the build string `build` leads to, its own first.
-
-    `folder` is the working directory. There are none where the model is not a file below it, or is
-    installed.
-    """
-    location = build.partition(":")[0]
-    if location.endswith(".py"):
-        entry = (folder / location).resolve()
-        roots = [entry.parent, folder.resolve()]
-    else:
-        roots = [folder.resolve(), (folder / "src").resolve()]
-        entries = _files_of(location, roots=roots)
-        entry = entries[-1] if entries else folder / location
-    if not entry.is_file():
-        return ()
-    files = {entry: None}
-    queue = [entry]
-    while queue and len(files) < MAX_FILES:
-        for path in _imports(queue.pop(), roots=roots):
-            if path not in files:
-                files[path] = None
-                queue.append(path)
-    return tuple(files)
-
-
 def content_digest(files: Sequence[Path]) -> str:
     """Return the SHA-256 over names and bytes of `files`, the same in every checkout."""
     digest = hashlib.sha256()
@@ -130,40 +100,3 @@ def content_digest(files: Sequence[Path]) -> str:
         digest.update(f"{name}\0".encode(errors="surrogateescape"))
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
-
-
-def _imports(path: Path, *, roots: Sequence[Path]) -> Iterator[Path]:
-    """Yield the files below `roots` that `path` imports; none where it is no Python."""
-    try:
-        tree = ast.parse(path.read_bytes())
-    except (OSError, SyntaxError, ValueError):
-        # The launch fails with the reason; the file itself is hashed all the same.
-        return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield from _files_of(alias.name, roots=roots)
-        elif isinstance(node, ast.ImportFrom):
-            own = _package(path, level=node.level)
-            places = roots if own is None else [own]
-            base = node.module or ""
-            names = [f"{base}.{alias.name}".strip(".") for alias in node.names]
-            for name in [*([base] if base else []), *names]:
-                yield from _files_of(name, roots=places)
-
-
-def _package(path: Path, *, level: int) -> Path | None:
-    """Return the folder that a relative import of `level` starts from, None for an absolute one."""
-    return path.parents[level - 1] if 0 < level <= len(path.parents) else None
-
-
-def _files_of(name: str, *, roots: Sequence[Path]) -> list[Path]:
-    """Return the files that importing the module `name` executes, the packages first."""
-    for root in roots:
-        parts = name.split(".")
-        packages = [root.joinpath(*parts[: end + 1], "__init__.py") for end in range(len(parts))]
-        module = root.joinpath(*parts[:-1], f"{parts[-1]}.py")
-        files = [path.resolve() for path in (*packages, module) if path.is_file()]
-        if root.joinpath(*parts).is_dir() or module.is_file():
-            return files
-    return []

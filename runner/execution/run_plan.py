@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from compile_hud.db.jobs.live_log import LiveLog
 from compile_hud.db.records.results import Case, CaseResult, Run, RunDocument, RunState
+from compile_hud.db.shared.model_sources import MODEL_SOURCES
 from compile_hud.db.shared.text import counted
 from compile_hud.models_zoo.catalog.spec import ModelSpec
 from compile_hud.runner.errors import ExecutorError, ResumeError, ToolchainUnusable
@@ -35,6 +36,7 @@ from compile_hud.runner.execution.executor import CaseOrder, Executor
 from compile_hud.runner.execution.model_commits import model_commits
 from compile_hud.runner.execution.paired_launches import MeasureCase, PairSide, launch_interleaved
 from compile_hud.runner.execution.retries import measure_with_retries
+from compile_hud.runner.files.model_sources import SourceAttacher, hashes_of, kept_sources
 from compile_hud.runner.format import distinct
 from compile_hud.runner.persistence.result_writer import ResultWriter
 from compile_hud.runner.planning.plan import PlannedCase, make_plan, plan_case
@@ -194,8 +196,10 @@ class _Execution:
         executor: Executor,
         context: RunContext,
         users: tuple[str, ...],
+        sources: SourceAttacher,
     ) -> None:
         self.run = run
+        self._sources = sources
         self.results: list[CaseResult] = []
         self._plan = plan
         self._settings = settings
@@ -228,6 +232,7 @@ class _Execution:
 
     def write(self, result: CaseResult) -> None:
         result = with_users(result, users=self._users)
+        result = self._sources.attach(result, run=self.run)
         self._context.writer.write(self.run, result=result)
         self.results.append(result)
         self._context.notify(CaseFinished(result=result))
@@ -343,16 +348,27 @@ def _prepare(
     }
     if resumed is None:
         plan = _plan(request, context=context)
-        names = dict.fromkeys(planned.case.model for planned in plan)
-        specs = [context.catalog[name] for name in names if name in context.catalog]
-        facts["model_commits"] = model_commits(specs)
-        run = _new_run(request, plan=plan, facts=facts, at=context.services.now())
     else:
         _check_can_resume(resumed.run, facts=facts, machine=request.machine)
         plan = tuple(plan_case(case, catalog=context.catalog) for case in resumed.run.plan)
+    names = dict.fromkeys(planned.case.model for planned in plan)
+    specs = [context.catalog[name] for name in names if name in context.catalog]
+    sources = kept_sources(specs)
+    if resumed is None:
+        facts["model_commits"] = model_commits(specs)
+        if sources:
+            facts[MODEL_SOURCES] = hashes_of(sources)
+        run = _new_run(request, plan=plan, facts=facts, at=context.services.now())
+    else:
         run = replace(resumed.run, state=RunState.RUNNING, finished_at=None)
     execution = _Execution(
-        run, plan=plan, settings=settings, executor=executor, context=context, users=users
+        run,
+        plan=plan,
+        settings=settings,
+        executor=executor,
+        context=context,
+        users=users,
+        sources=SourceAttacher(sources),
     )
     execution.results.extend(() if resumed is None else resumed.results)
     return execution

@@ -9,6 +9,7 @@ import streamlit as st
 from compile_hud.app import clock
 from compile_hud.app.auth import access
 from compile_hud.app.components.annotations import show_annotations
+from compile_hud.app.components.code_diff import show_code_diff
 from compile_hud.app.components.evidence import difference_table
 from compile_hud.app.components.page_frame import banners, choose, stale_note, state_page
 from compile_hud.app.components.trend.view import TREND_KEY, show_repro, show_trend
@@ -152,6 +153,9 @@ def show_alert(alert_id: str) -> None:
     )
     if page.series is not None:
         show_annotations(annotated(page.series, metric=metric), metric=metric)
+    if page.code is not None and alert.kind != DRIFT:
+        st.html(heading("Model code", level=2))
+        show_code_diff(page.code)
     _show_kernels(alert)
     differences = difference_table(
         alert.environment_diff or {},

@@ -16,12 +16,12 @@ from compile_hud.app.ui.urls import OVERVIEW_METRICS, CompareState
 from compile_hud.app.views.compare.records import ComparedRow, ComparePage, Level, LevelPair, Mean
 from compile_hud.app.views.compare.tables import worst_first
 from compile_hud.db.errors import NotFoundError
+from compile_hud.db.queries.model_sources import load_code_diffs
 from compile_hud.db.queries.results import load_document
 from compile_hud.db.queries.runs import load_run
 from compile_hud.db.queries.series import load_recent_histories
 from compile_hud.db.records.results import Case, CaseResult, Outcome, Run, RunDocument, RunState
 from compile_hud.db.records.summaries import RunSummary
-from compile_hud.db.shared.model_code import code_changes
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.comparison.environment_diff import environment_diff
 from compile_hud.runner.analysis.comparison.noise_model import HISTORY_RUNS, NOISE_METRICS
@@ -133,7 +133,8 @@ def _compared(
         baseline=before.run,
         candidate=after.run,
         environment=environment_diff(before.run, after=after.run),
-        code_changes=code_changes(
+        code_changes=load_code_diffs(
+            lambda: store,
             before.run,
             candidate=after.run,
             models={item.case.model for item in results if not item.case.is_reference},

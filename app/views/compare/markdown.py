@@ -32,8 +32,8 @@ def _lines(page: ComparePage, rows: Sequence[ComparedRow]) -> Iterator[str]:
     if page.refusal:
         yield f"no verdict: {code(page.refusal)}"
         return
-    for change in page.code_changes:
-        yield code(f"{change.model}: {change.text}")
+    for item in page.code_changes:
+        yield code(f"{item.change.model}: {item.change.text}")
     counts = Counter(row.verdict for row in rows)
     yield ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict)
     changed = [row for row in rows if row.verdict in VERDICT_STYLES]

@@ -10,7 +10,7 @@ from typing import Any
 
 from compile_hud.app.data.page_records import MachineMove
 from compile_hud.db.records.results import Case, Outcome, Run, Verdict
-from compile_hud.db.shared.model_code import ModelCodeChange
+from compile_hud.db.shared.model_sources import ModelCodeDiff
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +112,7 @@ class ComparePage:
     baseline: Run
     candidate: Run
     environment: Mapping[str, Sequence[Any]]
-    code_changes: tuple[ModelCodeChange, ...] = ()
+    code_changes: tuple[ModelCodeDiff, ...] = ()
     variants: tuple[str, ...] = ()
     refusal: str = ""
     rows: tuple[ComparedRow, ...] = ()

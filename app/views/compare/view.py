@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from compile_hud.app.components.code_diff import show_code_diff
 from compile_hud.app.components.evidence import difference_table
 from compile_hud.app.components.machine_status import machine_notice
 from compile_hud.app.components.page_frame import (
@@ -179,8 +180,9 @@ def show_choices(
 
 def show_environment(page: ComparePage) -> None:
     """Draw the differences between the environments of the two runs."""
-    for change in page.code_changes:
-        st.html(banner(f"{change.model}: {change.text}"))
+    for item in page.code_changes:
+        st.html(banner(f"{item.change.model}: {item.change.text}"))
+        show_code_diff(item)
     names = list(page.environment)
     content = difference_table(
         page.environment, ends=("baseline", "candidate"), label="environment changes"

@@ -42,8 +42,9 @@ OUTCOME = "outcome"
 REVISION_FACTS = ("torch_version", "torch_git", "revision")
 # Facts that are no part of the fingerprint, so that they forbid no comparison.
 SOFTWARE_FACTS = ("packages", "model_commits")
-# Measured facts of a device vary from run to run, and are no property of the environment.
-MEASURED_FACTS = ("peaks",)
+# Measured facts of a device vary from run to run, and are no property of the environment. The
+# sources of models have their revisions in another fact.
+MEASURED_FACTS = ("peaks", "model_sources")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,11 +6,13 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import click
 
 from compile_hud.db.errors import NotFoundError, RecordError, StoreError
+from compile_hud.db.queries.model_sources import load_code_diffs
 from compile_hud.db.queries.results import load_document
 from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.queries.series import load_recent_histories
@@ -51,7 +53,7 @@ from compile_hud.runner.cli.compare.repository import (
     repository_options,
     result_lines,
 )
-from compile_hud.runner.cli.compare.table import differences_json, print_differences
+from compile_hud.runner.cli.compare.table import differences_json, models_of, print_differences
 from compile_hud.runner.cli.exit_codes import EXIT_INCONCLUSIVE, EXIT_INTERRUPTED
 from compile_hud.runner.cli.option_types import Percentage
 from compile_hud.runner.cli.options import (
@@ -235,7 +237,8 @@ def compare(
         compared = _settle(
             compared, verdict.settle_minutes, fail_above=fail_above, workspace=workspace
         )
-    _show(compared, fail_above=fail_above, show_all=show_all, as_json=as_json)
+    show = partial(_show, fail_above=fail_above, show_all=show_all, as_json=as_json)
+    show(compared, workspace=workspace)
     _publish(compared, report=report, workspace=workspace)
     if toolchains and compared.baseline.run.state is RunState.INTERRUPTED:
         _say_interrupted(compared.baseline)
@@ -387,16 +390,38 @@ def _settle(
     return replace(compared, rows=rows)
 
 
-def _show(compared: _RunPair, *, fail_above: float, show_all: bool, as_json: bool) -> None:
+def _show(
+    compared: _RunPair,
+    *,
+    fail_above: float,
+    show_all: bool,
+    as_json: bool,
+    workspace: Workspace | None = None,
+) -> None:
+    """Print the comparison; with `workspace` also the diffs of models' code."""
     before, after = compared.baseline.run, compared.candidate.run
     if before.id == after.id:
         click.echo(f"both sides are run {before.id}: nothing can differ", err=True)
+    diffs = (
+        ()
+        if workspace is None
+        else load_code_diffs(
+            workspace.store, before, candidate=after, models=models_of(compared.rows)
+        )
+    )
     if as_json:
-        content = differences_json(compared.rows, before=before, after=after, fail_above=fail_above)
+        content = differences_json(
+            compared.rows, before=before, after=after, fail_above=fail_above, diffs=diffs
+        )
         print_json({**content, "machine": [item.to_json() for item in compared.machine]})
     else:
         print_differences(
-            compared.rows, before=before, after=after, fail_above=fail_above, show_all=show_all
+            compared.rows,
+            before=before,
+            after=after,
+            fail_above=fail_above,
+            show_all=show_all,
+            diffs=diffs,
         )
         click.echo(f"machine {compared.machine_line}")
 

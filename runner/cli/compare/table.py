@@ -11,6 +11,7 @@ import click
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.records.results import Run, Verdict
 from compile_hud.db.shared.model_code import MODEL_COMMITS, code_changes
+from compile_hud.db.shared.model_sources import ModelCodeDiff
 from compile_hud.db.shared.text import signed_percent
 from compile_hud.runner.analysis.comparison.measurements import CALM
 from compile_hud.runner.analysis.comparison.resolution import (
@@ -51,13 +52,15 @@ def print_differences(
     after: Run,
     fail_above: float,
     show_all: bool,
+    diffs: Sequence[ModelCodeDiff] = (),
 ) -> None:
     """Print both runs, the differences between their environments, and a line for each row."""
     for name, run in (("baseline ", before), ("candidate", after)):
         click.echo(f"{name} {run.id}  {run.revision}  {run.started_at:%Y-%m-%d %H:%M}")
-    changes = code_changes(before, candidate=after, models=_models(rows))
+    changes = code_changes(before, candidate=after, models=models_of(rows))
     for change in changes:
         click.echo(f"cause     {change.text} ({change.model})")
+    _print_diffs(diffs)
     known = {f"{MODEL_COMMITS}.{change.model}" for change in changes}
     for item in _flat(environment_differences(before, candidate=after)):
         if item.name not in (*_HEADER_FACTS, *known):
@@ -95,7 +98,12 @@ def verdict_counts(verdicts: Iterable[Verdict]) -> str:
 
 
 def differences_json(
-    rows: Sequence[CaseComparison], *, before: Run, after: Run, fail_above: float
+    rows: Sequence[CaseComparison],
+    *,
+    before: Run,
+    after: Run,
+    fail_above: float,
+    diffs: Sequence[ModelCodeDiff] = (),
 ) -> dict[str, Any]:
     """Return the comparison as a JSON object."""
     return {
@@ -106,8 +114,8 @@ def differences_json(
             for item in environment_differences(before, candidate=after)
         ],
         "model_code_changes": [
-            change.to_json()
-            for change in code_changes(before, candidate=after, models=_models(rows))
+            item.to_json()
+            for item in diffs or code_changes(before, candidate=after, models=models_of(rows))
         ],
         "failed": has_failure(rows),
         "noise": {str(source): num for source, num in noise_sources(rows).items()},
@@ -168,8 +176,15 @@ def _estimate_json(row: CaseComparison, *, fail_above: float) -> dict[str, Any]:
     }
 
 
-def _models(rows: Iterable[CaseComparison]) -> set[str]:
+def models_of(rows: Iterable[CaseComparison]) -> set[str]:
+    """Return the names of the models of `rows`."""
     return {row.case.model for row in rows}
+
+
+def _print_diffs(diffs: Sequence[ModelCodeDiff]) -> None:
+    for item in diffs:
+        for line in (*item.lines, *([item.note] if item.note else [])):
+            click.echo(f"  {line}")
 
 
 def _side_json(run: Run) -> dict[str, Any]:

@@ -15,15 +15,18 @@ from compile_hud.app.auth import access
 from compile_hud.app.ui import scripts
 from compile_hud.db.errors import StoreLocked
 from compile_hud.db.queries.alerts import load_alert, load_alerts, load_changes
+from compile_hud.db.queries.runs import load_run
 from compile_hud.db.records.alerts import AlertState
+from compile_hud.db.records.kernels import KernelSource
 from compile_hud.db.records.triage import ONGOING
 from compile_hud.db.shared.access_rules import AccessRules
 from compile_hud.db.shared.model_code import code_change_text
+from compile_hud.db.shared.model_sources import MODEL_LANGUAGE, to_text
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.alerts.triage import Decide, set_muted, set_owner, set_state
 from compile_hud.runner.analysis.judging.attribution_evidence import with_evidence
 from tests.app.conftest import OpenPage
-from tests.support.builders import make_alert, make_case
+from tests.support.builders import make_alert, make_case, make_result
 from tests.support.pages.page_elements import html_of, links_of, text_of, texts_of, texts_of_rows
 from tests.support.stores import dashboard_stores
 from tests.support.stores.stored_results import save_alerts
@@ -59,6 +62,31 @@ def test_other_code_of_the_model_is_the_first_cause_on_the_page_of_an_alert(
     save_alerts(store, [changed])
     text = text_of(open_page("alerts", alert=ID))
     assert f"cause {code_change_text('abc', 'abc+dirty(5f3a)')}" in " ".join(text.split())
+
+
+def test_the_page_of_an_alert_has_the_diff_of_the_models_code(
+    store: Store, open_page: OpenPage
+) -> None:
+    alert = load_alert(store, ID)
+    assert alert.last_good is not None
+    runs = []
+    for name, seen in (("good", alert.last_good), ("bad", alert.first_bad)):
+        source = KernelSource(
+            hash=name, language=MODEL_LANGUAGE, text=to_text({"net.py": name}, is_cut=False)
+        )
+        facts = {
+            "model_commits": {alert.case.model: name},
+            "model_sources": {alert.case.model: name},
+        }
+        known = load_run(store, seen.run_id)
+        run = dataclasses.replace(known, id=name, environment={**known.environment, **facts})
+        result = make_result(name, run=run, case=alert.case)
+        store.ingest(run, dataclasses.replace(result, sources=(source,)), spool_id=name)
+        runs.append(dataclasses.replace(seen, run_id=name))
+    save_alerts(store, [dataclasses.replace(alert, last_good=runs[0], first_bad=runs[1])])
+    page = open_page("alerts", alert=ID)
+    (shown,) = (item for item in page.code if item.language == "diff")
+    assert shown.value.splitlines()[-2:] == ["-good", "+bad"]
 
 
 def press(page: AppTest, key: str, *, name: str = "ada", why: str = "") -> AppTest:

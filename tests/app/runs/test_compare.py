@@ -18,8 +18,10 @@ from compile_hud.app.views.compare import tables as comparerows
 from compile_hud.app.views.compare.tables import compared_csv
 from compile_hud.db.ingest.results import put_documents
 from compile_hud.db.queries.results import load_document
+from compile_hud.db.records.kernels import KernelSource
 from compile_hud.db.records.results import RunDocument
 from compile_hud.db.shared.model_code import code_change_text
+from compile_hud.db.shared.model_sources import MODEL_LANGUAGE, to_text
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.comparison.runs import compare_results
 from compile_hud.runner.cli.compare.command import recent_histories
@@ -53,16 +55,31 @@ def test_by_default_the_newest_run_is_compared_with_the_one_before(open_page: Op
     assert [row[:2] for row in sides] == [["baseline", "run-014"], ["candidate", "run-015"]]
 
 
-def with_code(number: int, revision: str) -> RunDocument:
-    """Return a night with this revision of the code of `bert`."""
+def with_code(number: int, revision: str, *, text: str = "") -> RunDocument:
+    """Return a night with this revision of the code of `bert`, and `text` as its file."""
     case = dashboard_stores.make_case("bert", device="cuda")
     night = dashboard_stores.night(number, plan=[case])
     facts = {**night.environment, "model_commits": {"bert": revision, "models_zoo": "aaaa"}}
+    sources = ()
+    if text:
+        content = to_text({"net.py": text}, is_cut=False)
+        sources = (KernelSource(hash=f"hash-{number}", language=MODEL_LANGUAGE, text=content),)
+        facts["model_sources"] = {"bert": f"hash-{number}"}
     run = dataclasses.replace(night, environment=facts)
     result = dashboard_stores.make_result(
         f"r{number}", run=run, case=case, measurements=[dashboard_stores.make_measurement()]
     )
-    return RunDocument(run=run, results=(result,))
+    return RunDocument(run=run, results=(dataclasses.replace(result, sources=sources),))
+
+
+def test_the_files_that_both_runs_kept_are_a_diff(open_page: OpenPage, store: Store) -> None:
+    documents = [with_code(8, "aaa1", text="x = 1"), with_code(9, "bbb2", text="</code><b>")]
+    with store.write() as connection:
+        put_documents(connection, documents, at=dashboard_stores.NOW)
+    page = compared(open_page, baseline=GOOD, candidate=BAD)
+    (shown,) = (item for item in page.code if item.language == "diff")
+    assert shown.value.splitlines()[-2:] == ["-x = 1", "+</code><b>"]
+    assert "</code><b>" not in html_of(page)
 
 
 def test_other_code_of_a_model_is_the_first_of_the_differences(
@@ -73,6 +90,7 @@ def test_other_code_of_a_model_is_the_first_of_the_differences(
         put_documents(connection, documents, at=dashboard_stores.NOW)
     page = compared(open_page, baseline=GOOD, candidate=BAD)
     notices = texts_of(page, "notice")
+    assert "[models.bert] keep_source = true" in text_of(page)
     assert f"bert: {code_change_text('aaa1', 'aaa1+dirty(<b>)')}" in notices
     assert "model code aaa1+dirty(<b>)" in text_of(open_page("runs"))
     assert "aaa1+dirty(<b>)" in text_of(open_page("run", run=BAD))

@@ -13,8 +13,8 @@ from compile_hud.models_zoo.catalog.spec import ModelSpec
 from compile_hud.runner.execution.model_commits import (
     content_digest,
     model_commits,
-    model_files,
 )
+from compile_hud.runner.files.model_files import model_files
 from tests.support.fakes import make_catalog
 
 

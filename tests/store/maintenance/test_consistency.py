@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 import sqlalchemy as sa
@@ -10,6 +11,9 @@ from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.maintenance.consistency import find_orphans, remove_orphans
 from compile_hud.db.queries import results as queries
+from compile_hud.db.queries.kernels import load_sources
+from compile_hud.db.records.kernels import KernelSource
+from compile_hud.db.shared.model_sources import MODEL_LANGUAGE
 from compile_hud.db.store import Store
 from tests.store.maintenance.test_backup import contents, fill
 from tests.support.builders import make_kernel, make_result, make_run
@@ -83,3 +87,18 @@ def test_what_summarises_nothing_any_more_is_detected(store: Store) -> None:
     assert tables == {"series", "samples", "latest_results"}
     remove_orphans(store)
     assert find_orphans(store) == ()
+
+
+def test_the_code_of_a_model_stays_as_long_as_a_run_has_it(
+    store: Store, words: SnapshotAssertion
+) -> None:
+    run = make_run("kept", environment={"model_sources": {"net": "abc"}})
+    result = make_result("kept", run=run, kernels=(make_kernel("triton_add"),))
+    sources = [
+        KernelSource(hash=name, language=MODEL_LANGUAGE, text="{}") for name in ("abc", "other")
+    ]
+    store.ingest(run, replace(result, sources=(*result.sources, *sources)), spool_id="kept")
+    (orphan,) = find_orphans(store)
+    assert (orphan.table, orphan.num_rows, orphan.text) == ("kernel_sources", 1, words)
+    assert remove_orphans(store) == 1
+    assert set(load_sources(store, ["abc", "other"])) == {"abc"}

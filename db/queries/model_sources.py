@@ -1,0 +1,35 @@
+"""The differences of models' code between two runs, with the files that both stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from compile_hud.db.queries.kernels import load_sources
+from compile_hud.db.records.results import Run
+from compile_hud.db.shared.model_code import code_changes
+from compile_hud.db.shared.model_sources import ModelCodeDiff, code_diff, source_hash
+from compile_hud.db.store import Store
+
+
+def load_code_diffs(
+    open_store: Callable[[], Store], baseline: Run, *, candidate: Run, models: Iterable[str]
+) -> tuple[ModelCodeDiff, ...]:
+    """Return those of `models` whose own code differs between the runs, with their diffs.
+
+    The store is opened only where a run stored a source.
+    """
+    changes = code_changes(baseline, candidate=candidate, models=models)
+    hashes = {
+        change.model: [source_hash(run, change.model) for run in (baseline, candidate)]
+        for change in changes
+    }
+    names = {name for both in hashes.values() for name in both if name}
+    sources = load_sources(open_store(), names) if names else {}
+    return tuple(
+        code_diff(
+            change,
+            baseline=sources.get(hashes[change.model][0]),
+            candidate=sources.get(hashes[change.model][1]),
+        )
+        for change in changes
+    )
