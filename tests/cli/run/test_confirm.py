@@ -113,6 +113,7 @@ def test_a_confirmed_suspect_stays_until_judged_and_is_notified_once(
         assert alerts["latency_cpu_s"].cause_kind == "eager"
 
 
+@pytest.mark.nightly
 def test_a_confirmed_suspect_is_fixed_once_the_level_is_back(terminal: Nights) -> None:
     history(terminal, facts=OLD_TORCH)
     Launches(terminal, slower(0.010, 0.012, 0.012))
@@ -266,6 +267,7 @@ def test_an_unconfirmed_step_is_notified_and_fails_no_run(
     assert (alert.confirmation["method"], alert.confirmation["num_tries"]) == ("none", 0)
 
 
+@pytest.mark.nightly
 def test_a_refuted_step_fails_no_run_and_is_tried_three_times(terminal: Nights) -> None:
     history(terminal, facts=OLD_TORCH)
     tries = []
