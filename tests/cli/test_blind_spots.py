@@ -202,6 +202,7 @@ def test_one_percent_a_week_for_ten_weeks_is_found(terminal: Terminal) -> None:
     assert [alert["change_pct"] > 8 for alert in alerts if alert["kind"] == "drift"] == [True]
 
 
+@pytest.mark.nightly
 def test_a_drift_of_one_percent_a_week_is_notified_and_stays_open(terminal: Terminal) -> None:
     start, steady = 60, "model00"
 
@@ -224,6 +225,7 @@ def test_a_drift_of_one_percent_a_week_is_notified_and_stays_open(terminal: Term
     assert all(item["change_pct"] > 7 for item in drifts)
 
 
+@pytest.mark.nightly
 def test_a_lasting_step_is_still_open_after_three_weeks(terminal: Terminal) -> None:
     def level(_name: str, _mode: str, night: int) -> float:
         return 1.08 if night >= 20 else 1.0
@@ -322,6 +324,7 @@ def test_noise_alone_is_silent(terminal: Terminal) -> None:
     assert judge(terminal, records) == []
 
 
+@pytest.mark.nightly
 def test_a_mean_over_7_of_40_models_reports_it(
     terminal: Terminal, words: SnapshotAssertion
 ) -> None:

@@ -106,6 +106,7 @@ def test_an_interrupted_first_run_of_another_torch_starts_anew(
     ]
 
 
+@pytest.mark.nightly
 def test_up_stays_until_ctrl_c(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
 ) -> None:
@@ -247,6 +248,7 @@ def run_unjudged(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "not judged: held by PID 7" in terminal.hud("run", "--suite", "mine").stderr
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("command", [["up", "--port", "0"], ["schedule"]])
 def test_a_run_whose_process_died_before_judging_is_judged_by_the_next_start(
     terminal: Terminal,

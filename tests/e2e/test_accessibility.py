@@ -33,6 +33,8 @@ PAGES = [
     f"run?{urlencode({'run': 'run-009', 'case': CASE, 'samples': 'latency_s'})}",
     *(f"{view.path}?{urlencode(OPENED.get(view.path, {}))}".rstrip("?") for view in VIEWS[1:]),
 ]
+# Of pages that share their parts one is enough for every change; the night looks at all.
+DAILY = ("", "alerts", "kernel-diff", "modes", "series")
 GRAVE = ("serious", "critical")
 # What scrolls gets its place among the stops of the keyboard in the frame after the next.
 REACHABLE = """[...document.querySelectorAll("[data-testid=stCode] pre")].every(
@@ -50,7 +52,13 @@ def shared(browser: Browser) -> Iterator[Watched]:
         yield Watched(context.new_page())
 
 
-@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(page, marks=() if page.partition("?")[0] in DAILY else pytest.mark.nightly)
+        for page in PAGES
+    ],
+)
 def test_nothing_on_a_page_is_a_serious_hindrance(path: str, shared: Watched, address: str) -> None:
     page = shared.page
     page.emulate_media(color_scheme="light")

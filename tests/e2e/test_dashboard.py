@@ -55,6 +55,7 @@ def test_from_a_regression_to_its_series_to_its_run(watched: Watched, address: s
     expect(page.get_by_text("latency +20.0 %")).to_be_visible()
 
 
+@pytest.mark.nightly
 def test_a_filter_survives_a_reload_and_the_way_back(watched: Watched, address: str) -> None:
     page = watched.page
     page.goto(address)
@@ -75,6 +76,7 @@ def test_a_filter_survives_a_reload_and_the_way_back(watched: Watched, address: 
     expect(matrix.locator("tbody tr")).to_have_count(1)
 
 
+@pytest.mark.nightly
 def test_a_failed_cell_leads_to_its_log(watched: Watched, address: str) -> None:
     page = watched.page
     page.goto(address)
@@ -135,6 +137,7 @@ def check_live_log(page: Page, store: Store, *, address: str) -> None:
     assert position == [90, "line 0010"]
 
 
+@pytest.mark.nightly
 def test_an_empty_store_fills_the_open_page(watched: Watched, going: tuple[Store, Run]) -> None:
     store, _ = going
     later = Store(store.url.replace("hud.duckdb", "later.duckdb"))
@@ -247,6 +250,7 @@ new PerformanceObserver(list => window.shifts.push(...list.getEntries().map(item
 """
 
 
+@pytest.mark.nightly
 def test_a_page_with_charts_comes_without_jumps_in_a_narrow_window(
     watched: Watched, address: str
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import urlencode
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.conftest import Watched
@@ -38,12 +39,14 @@ def ready(page: Page, address: str) -> None:
     page.wait_for_selector(IDLE)
 
 
+@pytest.mark.nightly
 def test_the_search_of_a_page_goes_before_its_choices(watched: Watched, address: str) -> None:
     page = watched.page
     ready(page, f"{address}/models")
     press_until(page, "/", lambda: page.evaluate(FOCUSED) == "Search")
 
 
+@pytest.mark.nightly
 def test_a_page_that_is_being_drawn_is_not_left_for_want_of_a_search(
     watched: Watched, address: str
 ) -> None:

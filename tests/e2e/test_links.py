@@ -56,6 +56,7 @@ def test_the_button_of_the_page_decides(watched: Watched, store: Store, link: st
     expect(page.get_by_role("heading", name="Already acknowledged")).to_be_visible()
 
 
+@pytest.mark.nightly
 def test_a_picture_is_shown_to_holders_of_its_address(watched: Watched, address: str) -> None:
     until = utc_now() + timedelta(days=1)
     token = picture_token(ALERT_ID, key=LINK_SECRET.encode(), until=until)

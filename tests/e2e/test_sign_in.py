@@ -107,6 +107,7 @@ def sign_in(page: Page, name: str) -> None:
     page.get_by_role("link", name=name, exact=True).click()
 
 
+@pytest.mark.nightly
 def test_words_of_the_sign_in_stand_out_in_the_dark(dashboard: SignInDashboard, page: Page) -> None:
     page.emulate_media(color_scheme="dark")
     page.goto(dashboard.url)
@@ -197,6 +198,7 @@ def test_viewer_is_refused_what_a_page_from_before_still_offers(
     page.goto("about:blank")
 
 
+@pytest.mark.nightly
 def test_alerts_are_worked_through_by_keyboard_alone(
     dashboard: SignInDashboard, page: Page
 ) -> None:
@@ -258,6 +260,7 @@ def has_focus(links: Locator) -> bool:
     return bool(links.evaluate_all("links => links.includes(document.activeElement)"))
 
 
+@pytest.mark.nightly
 def test_admin_sets_the_floor_of_a_series(dashboard: SignInDashboard, page: Page) -> None:
     page.goto(dashboard.url + PATH)
     sign_in(page, "ada")
@@ -279,6 +282,7 @@ def test_admin_sets_the_floor_of_a_series(dashboard: SignInDashboard, page: Page
     page.goto("about:blank")
 
 
+@pytest.mark.nightly
 def test_an_unverified_address_has_no_role(dashboard: SignInDashboard, page: Page) -> None:
     page.goto(dashboard.url)
     sign_in(page, "mallory")
@@ -301,6 +305,7 @@ def test_invalid_answers_do_not_sign_in(dashboard: SignInDashboard, page: Page) 
     assert [liar for liar in LIARS if answers[liar]] == [LENT]
 
 
+@pytest.mark.nightly
 def test_callback_that_was_used_is_refused(dashboard: SignInDashboard, page: Page) -> None:
     seen: list[str] = []
     page.on("request", lambda request: seen.append(request.url))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import io
 import re
 import tokenize
@@ -47,6 +48,7 @@ DOCUMENTS = tuple(
 )
 
 
+@functools.cache
 def prose(name: str) -> str:
     """Return the comments and docstrings of a Python file, or the whole of another one."""
     return "\n".join(_parts(name)) if name.endswith(".py") else text_of(name)
@@ -73,12 +75,16 @@ def is_defined(dotted: str) -> bool:
     module = (folder / parts[0]).with_suffix(".py")
     if not module.is_file():
         return False
-    names = {
+    return len(parts) == 1 or parts[1] in _definitions(str(module.relative_to(ROOT)))
+
+
+@functools.cache
+def _definitions(name: str) -> frozenset[str]:
+    return frozenset(
         node.name
-        for node in ast.walk(tree_of(str(module.relative_to(ROOT))))
+        for node in ast.walk(tree_of(name))
         if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
-    }
-    return len(parts) == 1 or parts[1] in names
+    )
 
 
 @pytest.mark.parametrize(

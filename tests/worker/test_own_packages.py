@@ -110,6 +110,7 @@ def test_a_model_that_imports_them_is_measured(folder: Path) -> None:
     assert (result["outcome"], result["reason"]) == ("ok", "")
 
 
+@pytest.mark.nightly
 def test_the_dashboard_is_ours(folder: Path) -> None:
     with stopped(start("serve", "--port", "0", folder=folder)) as process:
         assert process.stderr is not None

@@ -162,6 +162,7 @@ def test_selection_that_a_browser_makes_up_is_cut_to_what_is_there(
     assert picked_ids == (["alert-1"] if isinstance(answer, list) else [])
 
 
+@pytest.mark.nightly
 def test_events_of_one_state_are_listed(
     store: Store, open_page: OpenPage, words: SnapshotAssertion
 ) -> None:

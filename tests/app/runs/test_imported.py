@@ -76,6 +76,7 @@ def test_an_imported_history_is_shown_as_one(
     assert "\x1b" not in html_of(page)
 
 
+@pytest.mark.nightly
 def test_no_page_offers_to_measure_again_what_others_did(
     imported: Store, open_page: OpenPage, words: SnapshotAssertion
 ) -> None:

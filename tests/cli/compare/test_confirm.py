@@ -126,6 +126,7 @@ def test_markdown_shows_the_launches_where_there_are_no_nights(terminal: Judged)
     assert not (terminal.folder / ".hud").exists()
 
 
+@pytest.mark.nightly
 def test_markdown_shows_the_nights_of_the_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -110,6 +110,7 @@ def test_a_broken_csv_is_one_error_with_its_line(
     assert error == words
 
 
+@pytest.mark.nightly
 def test_a_csv_that_is_cut_anywhere_is_an_error_or_ends_with_a_whole_row(
     terminal: Terminal,
 ) -> None:

@@ -504,6 +504,7 @@ def test_an_unreadable_time_is_refused(terminal: Terminal, words: SnapshotAssert
     assert result.stderr == words
 
 
+@pytest.mark.nightly
 def test_a_large_file_is_read_piece_by_piece(tmp_path: Path) -> None:
     num_records = 20_000
     path = write_lines(tmp_path / "large.json", [make_record()] * num_records)

@@ -131,6 +131,7 @@ def bodies(repository: Repository) -> list[str]:
     return [comment["body"] for comment in repository.comments.get(7, [])]
 
 
+@pytest.mark.nightly
 def test_pull_requests_are_held_against_a_branch_and_suspects_measured_again(
     tmp_path: Path, words: SnapshotAssertion
 ) -> None:

@@ -32,6 +32,7 @@ def speaking(code: str, *, url: str = "json://h/", timeout_s: float = 30.0) -> A
     return Apprise(url=url, timeout_s=timeout_s, command=(sys.executable, "-S", "-c", code))
 
 
+@pytest.mark.nightly
 def test_a_message_reaches_a_real_server(words: SnapshotAssertion) -> None:
     with receiving() as inbox:
         address = inbox.url.replace("http://", "json://")

@@ -69,6 +69,7 @@ def test_a_runner_killed_anywhere_loses_nothing(tmp_path: Path, seed: int) -> No
     assert not (tmp_path / "spool" / "broken").exists()
 
 
+@pytest.mark.nightly
 def test_two_runners_at_once_take_turns(tmp_path: Path, words: SnapshotAssertion) -> None:
     one = start(tmp_path, "--hold")
     assert one.stdin is not None

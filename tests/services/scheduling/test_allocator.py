@@ -40,6 +40,7 @@ print((before - resident_bytes(os.getpid(), is_anonymous=True)) / (SIZE * NUM))
 """
 
 
+@pytest.mark.nightly
 def test_free_pages_between_used_ones_go_back_to_the_system() -> None:
     output = subprocess.run(
         [sys.executable, "-c", FREED_PAGES], cwd=ROOT, capture_output=True, text=True, check=True

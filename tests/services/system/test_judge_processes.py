@@ -94,6 +94,7 @@ def test_judge_processes_die_with_their_parent(
     wait_for(process, num_others=0)
 
 
+@pytest.mark.nightly
 def test_ctrl_c_is_reported_by_the_main_process_alone(
     judging: Callable[[float], subprocess.Popen[str]],
 ) -> None:

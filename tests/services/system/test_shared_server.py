@@ -34,6 +34,7 @@ def start_runner(folder: Path, *, machine: str, store_url: str) -> subprocess.Po
     )
 
 
+@pytest.mark.nightly
 def test_two_runners_and_a_dashboard_share_one_server(tmp_path: Path, postgres_url: str) -> None:
     # Nobody made the tables before: both runners and the dashboard find none.
     runners = [

@@ -114,6 +114,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return models
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_incremental_and_full_judging_are_identical_night_by_night() -> None:
     ours, theirs = Store("duckdb:///:memory:"), Store("duckdb:///:memory:")

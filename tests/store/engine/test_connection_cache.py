@@ -98,6 +98,7 @@ def test_who_reads_without_a_pause_starves_no_writer(reader: Store) -> None:
         thread.join()
 
 
+@pytest.mark.nightly
 def test_what_a_killed_writer_committed_is_read_and_nothing_by_half(reader: Store) -> None:
     for kill in range(3):
         with child(store_processes.ingest_for_ever, reader.url, f"c{kill}") as (process, pipe):

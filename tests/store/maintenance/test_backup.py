@@ -84,6 +84,7 @@ def test_a_restored_store_is_equal_whatever_kind_it_is(
     assert backup.tables["samples"].num_rows > 0
 
 
+@pytest.mark.nightly
 def test_a_backup_under_load_is_of_one_moment(store_url: str, tmp_path: Path) -> None:
     store = Store(store_url)
     fill(store)
@@ -156,6 +157,7 @@ def test_a_store_with_runs_is_replaced_only_by_force(store_url: str, tmp_path: P
     assert store.store_version() > number + 1
 
 
+@pytest.mark.nightly
 def test_what_a_restored_file_replaces_stays_next_to_it(duckdb_url: str, tmp_path: Path) -> None:
     store = Store(duckdb_url)
     fill(store)
@@ -166,6 +168,7 @@ def test_what_a_restored_file_replaces_stays_next_to_it(duckdb_url: str, tmp_pat
     assert "later" in {item.run.id for item in load_runs(replaced)}
 
 
+@pytest.mark.nightly
 def test_nothing_that_was_replaced_before_is_missing(tmp_path: Path) -> None:
     store = Store(f"duckdb:///{tmp_path}/store.duckdb")
     fill(store)
@@ -327,6 +330,7 @@ def test_the_commands_back_up_and_restore(tmp_path: Path, monkeypatch: pytest.Mo
     )
 
 
+@pytest.mark.nightly
 def test_restore_names_each_file_that_it_moved_aside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
 ) -> None:

@@ -64,6 +64,7 @@ def test_rows_of_full_windows_are_put_in_order_and_answers_stay(duckdb_url: str)
     assert compact_measurements(store, window_rows=6) == 0
 
 
+@pytest.mark.nightly
 def test_nights_that_come_later_are_put_in_order_later(duckdb_url: str) -> None:
     store = Store(duckdb_url)
     put_nights(store, 0, 3)
@@ -96,6 +97,7 @@ def test_windows_of_one_size_become_one_and_answers_stay(duckdb_url: str) -> Non
     assert digests[:12] == sorted(digests[:12])
 
 
+@pytest.mark.nightly
 def test_many_nights_at_once_become_the_largest_window_that_they_fill(duckdb_url: str) -> None:
     store = Store(duckdb_url)
     put_nights(store, 0, 5)

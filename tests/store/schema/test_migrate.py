@@ -96,6 +96,7 @@ def _store_of_every_table() -> Store:
     return store
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["file", "postgres"])
 def test_the_first_migration_makes_what_stores_of_its_schema_have(
     kind: str, request: pytest.FixtureRequest
@@ -165,7 +166,14 @@ def test_the_first_write_upgrades_a_store(store_url: str) -> None:
     assert {summary.run.id for summary in load_runs(store)} >= {"run-0", "run-1", "later"}
 
 
-@pytest.mark.parametrize("revision", ["m0001", "m0009", "m0014"])
+@pytest.mark.parametrize(
+    "revision",
+    [
+        pytest.param("m0001", marks=pytest.mark.nightly),
+        pytest.param("m0009", marks=pytest.mark.nightly),
+        "m0014",
+    ],
+)
 def test_a_store_that_nothing_here_upgrades_says_what_to_do_and_is_left_as_it_is(
     store_url: str, revision: str
 ) -> None:

@@ -324,6 +324,7 @@ def test_a_merge_leaves_out_what_lacked_the_memory_of_its_neighbours(tmp_path: P
     assert [result.case.model for result in document.results] == ["bert"]
 
 
+@pytest.mark.nightly
 def test_a_renewed_model_has_no_rows(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--plan", "--chunk", "inference", "--model", "gpt2", "--mode", "default"]
     lines = []

@@ -31,6 +31,7 @@ def results(state_dir: Path) -> dict[str, CaseResult]:
         local.close()
 
 
+@pytest.mark.nightly
 def test_a_launch_reports_how_long_it_took_from_outside(results: dict[str, CaseResult]) -> None:
     result = results["eager"]
     walls_s = result.details["launch_wall_s"]
@@ -40,11 +41,13 @@ def test_a_launch_reports_how_long_it_took_from_outside(results: dict[str, CaseR
     assert sum(walls_s) < (result.finished_at - result.started_at).total_seconds()
 
 
+@pytest.mark.nightly
 def test_a_variant_takes_the_oracle_that_eager_computed(results: dict[str, CaseResult]) -> None:
     assert results["eager"].details["oracle"] == "computed"
     assert results["aot_eager"].details["oracle"] == "shared"
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("results")
 def test_what_cases_share_goes_with_their_run(state_dir: Path) -> None:
     assert list((state_dir / "work").iterdir()) == []

@@ -33,6 +33,7 @@ def test_facts_hold_the_measured_peaks_of_the_device(executor: LocalExecutor) ->
     assert peaks["copy_bytes_per_s"] > 0
 
 
+@pytest.mark.nightly
 def test_peaks_that_cannot_be_measured_have_a_reason_and_cost_no_case(
     state_dir: Path, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
 ) -> None:
@@ -191,6 +192,7 @@ def test_a_mode_that_compiles_to_the_code_of_another_is_not_sampled(
     assert (first.outcome, again.outcome) == (Outcome.OK, Outcome.OK)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_other_code_of_the_same_model_is_sampled(executor: LocalExecutor) -> None:
     executor.execute(order("plain", variant="default"))

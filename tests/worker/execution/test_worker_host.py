@@ -22,6 +22,7 @@ from tests.support.runs.host_imports import STARTS_CUDA, launch_after_import
 from tests.support.runs.launches import is_alive, order, wait_for
 
 
+@pytest.mark.nightly
 def test_a_hanging_model_times_out_and_leaves_no_process(
     executor: LocalExecutor, tmp_path: Path
 ) -> None:
@@ -78,6 +79,7 @@ def test_cancel_ends_the_running_case_and_every_later_one(state_dir: Path, tmp_p
     assert not is_alive(int(pids.read_text(encoding="ascii").split()[0]))
 
 
+@pytest.mark.nightly
 def test_cancel_between_two_cases_ends_the_host(state_dir: Path) -> None:
     local = LocalExecutor(python=Path(sys.executable), state_dir=state_dir)
     local.open()
@@ -89,6 +91,7 @@ def test_cancel_between_two_cases_ends_the_host(state_dir: Path) -> None:
     local.close()
 
 
+@pytest.mark.nightly
 def test_a_cancel_that_arrives_with_its_launch_is_not_lost(state_dir: Path, tmp_path: Path) -> None:
     local = LocalExecutor(python=Path(sys.executable), state_dir=state_dir)
     local.open()
@@ -164,6 +167,7 @@ def test_folders_of_dead_runners_are_removed(tmp_path: Path) -> None:
     assert own.exists()
 
 
+@pytest.mark.nightly
 def test_a_killed_host_costs_one_case_and_is_started_again(state_dir: Path) -> None:
     local = LocalExecutor(python=Path(sys.executable), state_dir=state_dir)
     local.open()
@@ -251,6 +255,7 @@ def test_a_device_that_is_not_there_is_one_clear_line(
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.nightly
 def test_temporary_files_of_a_killed_case_go_with_it(state_dir: Path, tmp_path: Path) -> None:
     local = LocalExecutor(python=Path(sys.executable), state_dir=state_dir)
     folder = tmp_path / "place"

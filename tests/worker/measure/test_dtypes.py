@@ -156,6 +156,7 @@ def test_a_step_of_the_optimizer_on_weights_in_fp16_ends_in_nan() -> None:
     assert bool(model.weight.isnan().any())
 
 
+@pytest.mark.nightly
 def test_a_case_under_bf16_autocast_is_trained_and_accurate(tmp_path: Path) -> None:
     executor = LocalExecutor(python=Path(sys.executable), state_dir=tmp_path)
     executor.open()

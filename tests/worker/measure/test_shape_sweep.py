@@ -287,6 +287,7 @@ def test_what_shapes_compile_is_not_in_the_cache_of_later_launches(
     assert os.environ["TRITON_CACHE_DIR"] == str(cache / "triton")
 
 
+@pytest.mark.nightly
 def test_shapes_come_last_and_leave_the_numbers_before_them_alone() -> None:
     context = swept(Sum())
     assert launch._measure(context).reason == ""

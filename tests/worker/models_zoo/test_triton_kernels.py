@@ -82,6 +82,7 @@ def errors(triton_folder: Path) -> dict[str, list[float]]:
     return errors_by_kernel
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("dtype", MAX_ERROR)
@@ -94,6 +95,7 @@ def test_the_kernels_compute_what_their_twins_do(
     assert softmax <= MAX_ERROR[dtype]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ONLY_ON_A_GPU)
 def test_without_triton_the_case_is_unavailable(
     name: str, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
@@ -105,6 +107,7 @@ def test_without_triton_the_case_is_unavailable(
     assert str(caught.value) == words
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ONLY_ON_A_GPU)
 def test_without_a_gpu_the_case_is_unavailable(
     name: str, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion

@@ -35,6 +35,7 @@ def test_what_came_to_stay_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatc
     assert not gc_freeze.settle()
 
 
+@pytest.mark.nightly
 def test_garbage_that_was_frozen_is_freed_when_the_heap_settles_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

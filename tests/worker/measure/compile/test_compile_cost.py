@@ -162,6 +162,7 @@ def test_without_artifacts_the_third_launch_is_warm(executor: LocalExecutor) -> 
     assert result.measurement("compile_artifacts_s") is None
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_launch_beyond_the_plan_is_warm(executor: LocalExecutor) -> None:
     with closing(executor.begin(order("plain", variant="default", num_launches=2))) as session:
@@ -211,6 +212,7 @@ def test_what_fullgraph_forbids_fails_with_its_reason(
     assert text in result.reason
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_model_that_recompiles_while_samples_are_taken(
     executor: LocalExecutor, words: SnapshotAssertion

@@ -306,7 +306,7 @@ def test_the_step_is_detected(name: str, change: float) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NOISES)
-@pytest.mark.parametrize("change", [0.07, -0.10, 0.30])
+@pytest.mark.parametrize("change", [pytest.param(0.07, marks=pytest.mark.nightly), -0.10, 0.30])
 def test_the_right_revision_is_detected_in_95_of_a_hundred(name: str, change: float) -> None:
     num_right, num_wrong, num_pairs = trials(NOISES[name], change=change, num_trials=100)
     text = f"{num_right} right, {num_wrong} wrong of 100, {num_pairs:.0f} pairs a search"

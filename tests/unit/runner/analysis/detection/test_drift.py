@@ -167,6 +167,7 @@ def test_drifts_do_not_depend_on_the_unit(seed: int, factor: float) -> None:
     assert [drift.change for drift in plain] == pytest.approx([drift.change for drift in scaled])
 
 
+@pytest.mark.nightly
 @settings(max_examples=examples(20))
 @given(SEEDS)
 def test_drift_once_detected_keeps_its_start_as_points_arrive(seed: int) -> None:

@@ -115,6 +115,7 @@ def test_change_once_detected_keeps_its_index_as_points_arrive(seed: int) -> Non
     assert len(set(first)) == 1
 
 
+@pytest.mark.nightly
 def test_mode_that_holds_for_days_is_no_noise_that_grows() -> None:
     assert sum(num_grown(two_modes(seed=seed)) for seed in range(40)) <= 2
 

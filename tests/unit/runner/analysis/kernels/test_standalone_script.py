@@ -110,6 +110,7 @@ def test_triton_code_without_a_function_is_refused() -> None:
         script(called_with(FLOATS), "import triton", language="triton")
 
 
+@pytest.mark.nightly
 @given(st.lists(JSON_VALUES, min_size=3, max_size=3), TEXT)
 def test_whatever_a_document_says_gives_a_script_of_python_or_a_reason(
     arguments: list[Any], title: str
