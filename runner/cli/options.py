@@ -38,6 +38,8 @@ _OPTIONS = (
     ),
 )
 
+_AXES = tuple(item.name for item in fields(Selection) if item.name != "also")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseOptions:
@@ -79,11 +81,13 @@ def make_run_requests(
 
 
 def _choose_suite(cases: CaseOptions, *, workspace: Workspace) -> Suite:
-    if cases.suite is None and any(getattr(cases, axis.name) for axis in fields(Selection)):
+    if cases.suite is None and any(getattr(cases, axis) for axis in _AXES):
         suite = custom_suite(Selection())
     else:
         suite = find_suite(cases.suite or QUICK.name, suites=workspace.config.suites)
     usual = suite.selection
+    if not any(getattr(cases, axis) for axis in _AXES):
+        return suite
     selection = Selection(
         models=cases.models or usual.models,
         # A user who names models means exactly these, whatever tags the suite has.

@@ -38,6 +38,7 @@ from compile_hud.runner.execution.run_plan import ResolvedRun, RunContext, setti
 from compile_hud.runner.files.model_sources import SourceAttacher, hashes_of, kept_sources
 from compile_hud.runner.format import clock
 from compile_hud.runner.planning.plan import PlannedCase, make_plan
+from compile_hud.runner.planning.suites import Selection
 from compile_hud.runner.planning.time_budget import TimeBudget, Worth
 from compile_hud.runner.protocol.files import whole_file
 from compile_hud.runner.system.heartbeat_thread import heartbeat
@@ -355,7 +356,7 @@ class _Driver:
         request = self._request
         references: tuple[PlannedCase, ...] = ()
         if request.has_references:
-            selection = replace(request.selection, models=tuple(REFERENCES))
+            selection = Selection(models=tuple(REFERENCES))
             reference_plan = make_plan(
                 selection, catalog=self._context.catalog, device=request.device
             )

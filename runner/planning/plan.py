@@ -46,13 +46,15 @@ def make_plan(
     a match, and for an empty plan.
     """
     find_names([device], known=DEVICES, kind="device")
-    named = [name for name in REFERENCES if has_references or name in selection.models]
-    references = tuple(_reference(REFERENCES[name], device=device) for name in named)
-    models = tuple(name for name in selection.models if name not in REFERENCES)
-    if not models:
-        return references
-    chosen = replace(selection, models=models)
-    return (*references, *_plan_models(chosen, catalog=catalog, device=device))
+    names = {name for part in selection.all for name in part.models}
+    references = [name for name in REFERENCES if has_references or name in names]
+    planned = [_reference(REFERENCES[name], device=device) for name in references]
+    for part in selection.all:
+        models = tuple(name for name in part.models if name not in REFERENCES)
+        if models:
+            chosen = replace(part, models=models)
+            planned += _plan_models(chosen, catalog=catalog, device=device)
+    return tuple({item.case.key: item for item in planned}.values())
 
 
 def _plan_models(

@@ -25,7 +25,10 @@ _OWN_SETTINGS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """A choice of cases: globs of model, variant and shape names, and the other axes of a case."""
+    """A choice of cases: globs of model, variant and shape names, and the other axes of a case.
+
+    `also` has further selections, whose cases follow.
+    """
 
     models: tuple[str, ...] = ("*",)
     # Globs of tags: a model needs one matching tag. Without globs every model matches.
@@ -35,6 +38,12 @@ class Selection:
     phases: tuple[str, ...] = ("inference",)
     dtypes: tuple[str, ...] = ("fp32",)
     shapes: tuple[str, ...] = (AUTO_SHAPE,)
+    also: tuple[Selection, ...] = ()
+
+    @property
+    def all(self) -> tuple[Selection, ...]:
+        """This selection and those that follow it."""
+        return (self, *self.also)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,10 +72,20 @@ class Suite:
 
 QUICK = Suite(
     name="quick",
-    summary="First numbers in minutes on any machine: five small models under each mode.",
+    summary="First numbers in minutes on any machine: six small models, one of them in training.",
     selection=Selection(
         models=("bert", "gpt2", "vit", "resnet", "nn_transformer"),
         shapes=("small",),
+        # Two modes tell what compiling gives, and leave the time to measure them.
+        also=(
+            Selection(models=("dcgan",), modes=("eager", "default"), shapes=("small",)),
+            Selection(
+                models=("nn_transformer",),
+                phases=("training",),
+                modes=("eager", "default"),
+                shapes=("small",),
+            ),
+        ),
     ),
     # Two launches are the fewest that have both a cold and a warm compilation.
     num_launches=2,

@@ -106,13 +106,8 @@ def suites(workspace: Workspace, *, as_json: bool) -> None:
             [
                 {
                     "name": suite.name,
-                    "models": list(suite.selection.models),
-                    "tags": list(suite.selection.tags),
-                    "exclude": list(suite.selection.exclude),
-                    "modes": list(suite.selection.modes),
-                    "phases": list(suite.selection.phases),
-                    "dtypes": list(suite.selection.dtypes),
-                    "shapes": list(suite.selection.shapes),
+                    **_selection_json(suite.selection),
+                    "also": [_selection_json(part) for part in suite.selection.also],
                     "time_budget_s": suite.time_budget_s,
                     "summary": suite.summary,
                 }
@@ -123,18 +118,26 @@ def suites(workspace: Workspace, *, as_json: bool) -> None:
     rows = [
         (
             suite.name,
-            _models_text(suite.selection),
-            " ".join(suite.selection.modes),
-            " ".join(suite.selection.phases),
-            " ".join(suite.selection.dtypes),
-            " ".join(suite.selection.shapes),
+            _models_text(part),
+            " ".join(part.modes),
+            " ".join(part.phases),
+            " ".join(part.dtypes),
+            " ".join(part.shapes),
             "-" if suite.time_budget_s is None else clock(suite.time_budget_s),
-            suite.summary,
+            suite.summary if part is suite.selection else f"also in {suite.name}",
         )
         for suite in suites
+        for part in suite.selection.all
     ]
     names = ("suite", "models", "modes", "phases", "dtypes", "shapes", "time budget", "what for")
     print_table([Column(name=name) for name in names], rows=rows)
+
+
+def _selection_json(selection: Selection) -> dict[str, list[str]]:
+    return {
+        name: list(getattr(selection, name))
+        for name in ("models", "tags", "exclude", "modes", "phases", "dtypes", "shapes")
+    }
 
 
 def _models_text(selection: Selection) -> str:

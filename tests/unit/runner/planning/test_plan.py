@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
@@ -207,10 +209,16 @@ def test_an_unknown_suite_is_answered_with_near_ones(words: SnapshotAssertion) -
     assert find_suite("tiny", suites=BUILTIN_SUITES) is TINY
 
 
-def test_quick_is_five_small_models_under_each_mode() -> None:
+def test_quick_is_five_small_models_under_each_mode_and_three_pairs() -> None:
     plan = make_plan(QUICK.selection, catalog=CATALOG, device="cpu")
-    assert len(plan) == 25
     assert {planned.case.shape for planned in plan} == {"small"}
+    last = [(item.case.model, str(item.case.phase), item.case.variant) for item in plan[25:]]
+    assert last == [
+        ("dcgan", "inference", "eager"),
+        ("dcgan", "inference", "default"),
+        ("nn_transformer", "training", "eager"),
+        ("nn_transformer", "training", "default"),
+    ]
     assert [planned.case.variant for planned in plan[:5]] == [
         "eager",
         "default",
@@ -218,6 +226,13 @@ def test_quick_is_five_small_models_under_each_mode() -> None:
         "max-autotune",
         "max-autotune-no-cudagraphs",
     ]
+
+
+def test_a_case_of_two_selections_is_planned_once() -> None:
+    first = Selection(models=("bert",), modes=("eager",))
+    both = replace(first, also=(Selection(models=("bert",), modes=("eager", "default")),))
+    plan = make_plan(both, catalog=CATALOG, device="cpu")
+    assert [item.case.variant for item in plan] == ["eager", "default"]
 
 
 def test_tiny_is_every_model_eager_and_default() -> None:
