@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compile_hud.runner.analysis.stats.estimates import CONFIDENCE, student_quantile
 
@@ -40,6 +40,15 @@ class LogChange:
     def ratio(self) -> float:
         """Return candidate / baseline."""
         return bounded_exp(self.log)
+
+    def covering(self, ratio: float) -> LogChange:
+        """Return the change with the error at which its 95 % interval covers `ratio`.
+
+        Two estimates of one change that are further apart than the error show that it is larger.
+        """
+        distance = abs(math.log(ratio) - self.log)
+        needed = distance / student_quantile((1 + CONFIDENCE) / 2, degrees=self.degrees)
+        return replace(self, error=max(self.error, needed))
 
     @property
     def p_value(self) -> float:

@@ -210,14 +210,16 @@ def decide_change(
 ) -> Comparison:
     """Return the verdict on an estimated change, with its 95 % interval.
 
-    `ratio` is that of the two values which are shown, medians of launches where the estimate is of
-    means: it stands for the estimate as far as the interval reaches.
+    `ratio` is that of the two values which are shown: medians of launches, the estimate is of
+    means. The interval covers both, so a single odd launch decides nothing.
     """
+    if ratio is not None:
+        change = change.covering(ratio)
     floor = judgement.floor
     is_unchanged = change.equivalence_p_value(floor) <= judgement.max_equivalence_p
     is_near_floor = _size(change.ratio) > 1 + DEFAULT_CONFIG.trigger_share * floor
     low, high = change.interval()
-    ratio = change.ratio if ratio is None else min(max(ratio, low), high)
+    ratio = change.ratio if ratio is None else ratio
     decision = _decided(
         Comparison(
             ratio=ratio,

@@ -45,6 +45,19 @@ def test_swapped_sides_have_the_same_p_values_and_the_inverse_interval(change: L
     assert swapped.interval() == pytest.approx((1 / high, 1 / low))
 
 
+@given(CHANGES, st.floats(0.1, 10))
+def test_an_interval_covers_a_second_estimate(change: LogChange, ratio: float) -> None:
+    wider = change.covering(ratio)
+    low, high = wider.interval()
+    assert low <= ratio * (1 + 1e-9)
+    assert ratio <= high * (1 + 1e-9)
+    assert wider.log == change.log
+    assert wider.error >= change.error
+    first, last = change.interval()
+    if first < ratio < last:
+        assert wider == change
+
+
 def test_a_change_of_the_resolution_ends_its_interval_at_1() -> None:
     change = LogChange(log=0.0, error=0.02, degrees=10)
     moved = LogChange(log=math.log1p(change.resolution()), error=0.02, degrees=10)

@@ -192,6 +192,25 @@ def test_launches_that_differ_widen_the_interval() -> None:
     assert wild.high > calm.high
 
 
+@pytest.mark.parametrize("factor", [0.75, 0.9, 1.3])
+def test_levels_that_contradict_the_values_decide_nothing(factor: float) -> None:
+    before, after = three_launches([1.0] * 3), three_launches([1.08, 1.081, 1.082])
+    value = after.median / before.median / 1.06
+    comparison = compare_measurements(
+        before,
+        candidate=after,
+        judgement=STRICT,
+        levels=(np.array([1.0, 1.001, 1.002]), np.array([1.0, 1.001, 1.002]) * factor),
+        machine_ratio=1.06,
+    )
+    assert comparison.ratio == pytest.approx(value)
+    assert comparison.low is not None
+    assert comparison.high is not None
+    assert comparison.low <= value * (1 + 1e-9)
+    assert value <= comparison.high * (1 + 1e-9)
+    assert comparison.verdict is Verdict.INCONCLUSIVE
+
+
 def test_two_launches_that_happen_to_agree_do_not_prove_a_change() -> None:
     comparison = compare([1.0, 1.0], [1.06, 1.06], by=judgement(0.04))
     assert comparison.verdict is Verdict.INCONCLUSIVE
