@@ -1,8 +1,8 @@
 """Count the files that a reader opens to follow one task, and the returns to earlier files.
 
-The reader opens each function at its first call, goes back to the caller at its end, and knows it
-from then on. A stay is a stretch of this path in one file. A return is a stay in a file that was
-open before. Only files of the product count.
+The reader opens a function, then each function that it called during the task, and goes back to the
+caller. Nobody reads a function twice. A stay is a stretch of this path in one file. A return is a
+stay in a file that was open before. Only files of the product count.
 
     python -m benchmarks.call_paths alert-page
     python -m benchmarks.call_paths detect
@@ -43,8 +43,9 @@ class CallPath:
     until: str = ""
     stays: list[str] = field(default_factory=list)
     num_functions: int = 0
-    _stack: list[tuple[FrameType, str]] = field(default_factory=list)
-    _known: set[CodeType] = field(default_factory=set)
+    # What each function called, in the order of the first calls; None is the task itself.
+    _calls: dict[CodeType | None, dict[CodeType, None]] = field(default_factory=dict)
+    _files: dict[str, str | None] = field(default_factory=dict)
 
     @property
     def files(self) -> list[str]:
@@ -57,43 +58,58 @@ class CallPath:
         return len(self.stays) - len(self.files)
 
     def trace(self, task: Callable[[], Any]) -> None:
-        """Run `task` and record its stays."""
+        """Run `task`, and record the stays of who reads it afterwards."""
         sys.setprofile(self._event)
         try:
             task()
         finally:
             sys.setprofile(None)
+        known: set[CodeType] = set()
+        for code in self._calls.get(None, {}):
+            if self._read(code, known=known):
+                return
 
     def _event(self, frame: FrameType, event: str, _argument: object) -> None:
-        if event == "call":
-            self._open(frame)
-        elif event == "return" and self._stack and self._stack[-1][0] is frame:
-            self._stack.pop()
-            if frame.f_code.co_name == self.until:
-                sys.setprofile(None)
-            elif self._stack:
-                self._stay(self._stack[-1][1])
+        if event == "call" and self._is_read(frame.f_code):
+            caller = frame.f_back
+            while caller is not None and not self._is_read(caller.f_code):
+                caller = caller.f_back
+            callees = self._calls.setdefault(caller.f_code if caller else None, {})
+            callees.setdefault(frame.f_code)
 
-    def _open(self, frame: FrameType) -> None:
-        code = frame.f_code
-        name = self._file(code)
-        if name is None or code in self._known:
-            return
-        self._known.add(code)
-        # Comprehensions and lambdas are read with the function that has them.
-        if code.co_name.startswith("<"):
-            return
+    def _read(self, code: CodeType, *, known: set[CodeType]) -> bool:
+        """Record the stays in a function and in what it calls; return whether they answer."""
+        if code in known:
+            return False
+        known.add(code)
         self.num_functions += 1
-        self._stack.append((frame, name))
+        name = self._file(code)
+        assert name is not None
         self._stay(name)
+        for callee in self._calls.get(code, {}):
+            if self._read(callee, known=known):
+                return True
+            self._stay(name)
+        return code.co_name == self.until
+
+    def _is_read(self, code: CodeType) -> bool:
+        # Comprehensions and lambdas are read with the function that has them.
+        return not code.co_name.startswith("<") and self._file(code) is not None
 
     def _file(self, code: CodeType) -> str | None:
-        path = os.path.realpath(code.co_filename)
-        for part in self.parts:
-            folder = os.path.realpath(ROOT / part)
-            if path.startswith(folder + os.sep):
-                return f"{part}/{os.path.relpath(path, folder)}"
-        return None
+        path = code.co_filename
+        if path not in self._files:
+            real = os.path.realpath(path)
+            folders = {part: os.path.realpath(ROOT / part) + os.sep for part in self.parts}
+            self._files[path] = next(
+                (
+                    f"{part}/{real.removeprefix(folder)}"
+                    for part, folder in folders.items()
+                    if real.startswith(folder)
+                ),
+                None,
+            )
+        return self._files[path]
 
     def _stay(self, name: str) -> None:
         if not self.stays or self.stays[-1] != name:
