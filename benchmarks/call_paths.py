@@ -1,8 +1,8 @@
 """Count the files that a reader opens to follow one task, and the returns to earlier files.
 
 The reader opens a function, then each function that it called during the task, and goes back to the
-caller. Nobody reads a function twice. A stay is a stretch of this path in one file. A return is a
-stay in a file that was open before. Only files of the product count.
+caller. The reader reads no function twice. A stay is a stretch of this path in one file. A return
+is a stay in a file that was open before. Only files of the product count.
 
     python -m benchmarks.call_paths alert-page
     python -m benchmarks.call_paths detect

@@ -84,6 +84,11 @@ def num_launches_to_settle(launch_sd: float, *, floor: float) -> int:
     return max(MIN_SETTLING_LAUNCHES, math.ceil(2 * (launch_sd / target) ** 2))
 
 
+def bounded_ratio(ratio: float) -> float:
+    """Return a ratio of two positive numbers, bounded so that its logarithm can be computed."""
+    return max(bounded_exp(-_MAX_LOG), min(ratio, bounded_exp(_MAX_LOG)))
+
+
 def bounded_exp(log: float) -> float:
     """Return exp(log), bounded so that percentages of it can be computed."""
     return math.exp(max(-_MAX_LOG, min(log, _MAX_LOG)))

@@ -22,7 +22,11 @@ import numpy as np
 from compile_hud.db.records.metrics import METRICS, Direction, Metric
 from compile_hud.db.records.results import Measurement, Verdict
 from compile_hud.db.shared.text import signed_percent
-from compile_hud.runner.analysis.comparison.log_change import LogChange, satterthwaite
+from compile_hud.runner.analysis.comparison.log_change import (
+    LogChange,
+    bounded_ratio,
+    satterthwaite,
+)
 from compile_hud.runner.analysis.comparison.noise_model import ComparisonNoise, NoiseSource
 from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.stats.estimates import launch_medians, order_statistic_interval
@@ -214,6 +218,7 @@ def decide_change(
     means. The interval covers both, so a single odd launch decides nothing.
     """
     if ratio is not None:
+        ratio = bounded_ratio(ratio)
         change = change.covering(ratio)
     floor = judgement.floor
     is_unchanged = change.equivalence_p_value(floor) <= judgement.max_equivalence_p
@@ -236,8 +241,7 @@ def decide_change(
     )
     reason = decision.reason
     if decision.verdict is Verdict.INCONCLUSIVE:
-        seen = signed_percent(change.resolution()).lstrip("+")
-        reason = f"could have seen {seen}: more launches are needed to tell {100 * floor:g} %"
+        reason = _resolution_text(change, floor=floor)
     return dataclasses.replace(
         decision,
         reason=reason,
@@ -245,6 +249,13 @@ def decide_change(
         noise=judgement.noise.source,
         decisive=change.interval(judgement.max_p),
     )
+
+
+def _resolution_text(change: LogChange, *, floor: float) -> str:
+    seen = signed_percent(change.resolution()).lstrip("+")
+    if change.resolution() < floor:
+        return f"an interval of {seen} either way reaches {100 * floor:g} %: it takes more launches"
+    return f"could have seen {seen}: more launches are needed to tell {100 * floor:g} %"
 
 
 def decide(

@@ -47,11 +47,15 @@ class Resolution:
     def text(self) -> str:
         """Return the resolution as a sentence."""
         launches = counted(self.num_launches, "more launch")
+        floor = _percent(self.floor)
         most = f", at most {_percent(self.largest)}" if self.num_inconclusive > 1 else ""
+        seen = f"could have seen {_percent(self.seen)}{most}"
+        if self.seen < self.floor:
+            # A change between the two neither shows for sure nor is ruled out.
+            seen = f"intervals of {_percent(self.seen)} either way reach it"
         return (
-            f"{self.num_inconclusive} of {self.num_compared} could not tell {_percent(self.floor)}:"
-            f" could have seen {_percent(self.seen)}{most};"
-            f" about {launches} would settle {_percent(self.floor)}"
+            f"{self.num_inconclusive} of {self.num_compared} could not tell {floor}: {seen};"
+            f" about {launches} would settle {floor}"
         )
 
     def to_json(self) -> dict[str, Any]:

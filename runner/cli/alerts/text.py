@@ -73,7 +73,7 @@ def print_alerts(alerts: Sequence[Alert], *, at: datetime) -> None:
     )
     columns = [
         *(Column(name=name) for name in names),
-        *(Column(name=name, is_number=True) for name in ("baseline", "candidate", "change")),
+        *(Column(name=name, is_number=True) for name in ("level before", "level after", "change")),
         *(Column(name=name) for name in ("since", "what")),
     ]
     print_table(columns, rows=rows)

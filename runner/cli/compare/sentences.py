@@ -81,9 +81,12 @@ def _verdict_text(change: CaseChange, row: CaseComparison, *, floor: float) -> s
     more = launches_to_settle(row, fail_above=floor)
     if more is None or row.comparison.change is None:
         return f"could not tell: {row.comparison.reason}"
-    size_pct = 100 * row.comparison.change.resolution()
+    seen = row.comparison.change.resolution()
+    seen_text = f"could have seen {100 * seen:.1f} %"
+    if seen < floor:
+        seen_text = f"an interval of {100 * seen:.1f} % either way reaches {100 * floor:g} %"
     return (
-        f"could not tell: could have seen {size_pct:.1f} %, and about"
+        f"could not tell: {seen_text}, and about"
         f" {counted(more, 'more pair')} of launches would settle {100 * floor:g} %"
     )
 

@@ -10,7 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t as student
 
-from compile_hud.runner.analysis.comparison.log_change import LogChange, satterthwaite
+from compile_hud.runner.analysis.comparison.log_change import (
+    LogChange,
+    bounded_ratio,
+    satterthwaite,
+)
 
 CHANGES = st.builds(
     LogChange, log=st.floats(-0.5, 0.5), error=st.floats(1e-4, 0.5), degrees=st.floats(1, 100)
@@ -56,6 +60,13 @@ def test_an_interval_covers_a_second_estimate(change: LogChange, ratio: float) -
     first, last = change.interval()
     if first < ratio < last:
         assert wider == change
+
+
+@pytest.mark.parametrize("ratio", [0.0, math.inf])
+def test_a_ratio_beyond_all_numbers_has_an_interval(ratio: float) -> None:
+    change = LogChange(log=0.0, error=0.01, degrees=3).covering(bounded_ratio(ratio))
+    low, high = change.interval()
+    assert 0 < low < 1 < high < math.inf
 
 
 def test_a_change_of_the_resolution_ends_its_interval_at_1() -> None:
