@@ -64,6 +64,7 @@ with store.write() as connection:
 """
 
 
+@pytest.mark.nightly
 def test_alert_leads_to_its_series_its_kernels_and_their_code(
     watched: Watched, address: str
 ) -> None:

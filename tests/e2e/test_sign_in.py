@@ -164,6 +164,7 @@ def test_triager_decides_once_however_often_one_clicks_and_until_the_role_is_tak
     page.goto("about:blank")
 
 
+@pytest.mark.nightly
 def test_viewer_is_refused_what_a_page_from_before_still_offers(
     dashboard: SignInDashboard, page: Page
 ) -> None:

@@ -56,6 +56,7 @@ def test_two_clicks_with_shift_compare_and_the_way_back_is_one_step(
     expect(page.get_by_role("heading", name="bert default")).to_be_visible()
 
 
+@pytest.mark.nightly
 def test_a_brushed_part_is_in_the_url_and_outlives_a_reload(watched: Watched, address: str) -> None:
     page = watched.page
     open_series(page, address)

@@ -27,6 +27,7 @@ from compile_hud.runner.analysis.alerts.triage import Decide, set_muted, set_own
 from compile_hud.runner.analysis.judging.attribution_evidence import with_evidence
 from tests.app.conftest import OpenPage
 from tests.support.builders import make_alert, make_case, make_result
+from tests.support.nightly import daily_first
 from tests.support.pages.page_elements import html_of, links_of, text_of, texts_of, texts_of_rows
 from tests.support.stores import dashboard_stores
 from tests.support.stores.stored_results import save_alerts
@@ -222,7 +223,7 @@ def test_unknown_alert_is_reported(seeded: Path, open_page: OpenPage) -> None:  
     assert "No such alert" in text_of(open_page("alerts", alert="nobody"))
 
 
-@pytest.mark.parametrize("state", ["acknowledged", "expected", "noise"])
+@pytest.mark.parametrize("state", daily_first(["acknowledged", "expected", "noise"], num_daily=1))
 def test_button_sets_the_state_with_name_and_reason_and_reopen_takes_it_back(
     page: AppTest, store: Store, state: str
 ) -> None:

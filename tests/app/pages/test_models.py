@@ -7,6 +7,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.store import Store
 from tests.app.conftest import OpenPage
+from tests.support.nightly import daily_first
 from tests.support.pages.page_elements import links_of, texts_of, texts_of_rows
 from tests.support.stores import dashboard_stores
 
@@ -34,7 +35,7 @@ def test_a_search_is_in_the_url_and_reports_when_nothing_fits(
     assert texts_of(page, "empty") == words
 
 
-@pytest.mark.parametrize("page", ["overview", "models", "modes"])
+@pytest.mark.parametrize("page", daily_first(["overview", "models", "modes"], num_daily=1))
 @pytest.mark.parametrize("num_nights", [1, 2])
 def test_the_first_run_of_its_suite_is_not_offered_to_be_compared(
     open_page: OpenPage, store: Store, page: str, num_nights: int

@@ -389,6 +389,7 @@ def hud_with_input(stdin: int | None, *words: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("is_packed", [False, True])
 def test_a_pipe_or_a_socket_is_read_as_a_file_is(
     terminal: Terminal, words: SnapshotAssertion, *, is_packed: bool

@@ -19,6 +19,7 @@ from compile_hud.db.records.results import RunState
 from compile_hud.db.store import Store
 from compile_hud.runner.persistence.run_processes import mark_killed_runs_interrupted
 from compile_hud.runner.persistence.spool import Spool
+from tests.support.nightly import daily_first
 from tests.support.runs.run_process import ROOT
 
 NUM_CASES = 4
@@ -43,9 +44,7 @@ def values_after(output: str, word: str) -> list[str]:
     return [rest for first, _, rest in lines if first == word]
 
 
-@pytest.mark.parametrize(
-    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(2, 8))]
-)
+@pytest.mark.parametrize("seed", daily_first(range(8), num_daily=1))
 def test_a_runner_killed_anywhere_loses_nothing(tmp_path: Path, seed: int) -> None:
     die_at = random.Random(seed).randrange(NUM_LINES)
     first, _ = start(tmp_path, "--die-at", str(die_at)).communicate()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.nightly import daily_first
 from tests.support.runs.run_process import ROOT
 
 pytestmark = pytest.mark.slow
@@ -80,7 +81,7 @@ def wait_for(process: subprocess.Popen[str], *, num_others: int) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-@pytest.mark.parametrize("is_early", [True, False])
+@pytest.mark.parametrize("is_early", daily_first([False, True], num_daily=1))
 def test_judge_processes_die_with_their_parent(
     judging: Callable[[float], subprocess.Popen[str]], *, number: signal.Signals, is_early: bool
 ) -> None:

@@ -240,6 +240,7 @@ def test_two_processes_with_the_same_files_store_each_once(store_url: str) -> No
             assert connection.execute(sa.text(f"SELECT count(*) FROM {table}")).scalar() == 15
 
 
+@pytest.mark.nightly
 def test_two_writers_and_two_readers_make_progress(store_url: str) -> None:
     Store(store_url).save_run(store_processes.run_of_many())
     names = [[f"{writer}-{number}" for number in range(10)] for writer in ("a", "b")]

@@ -84,6 +84,7 @@ def test_a_run_that_is_not_here_has_no_log(tmp_path: Path, run_id: str) -> None:
     assert find_live_log(tmp_path, run_id) is None
 
 
+@pytest.mark.nightly
 def test_nothing_is_stored_of_a_run_whose_log_was_looked_for(tmp_path: Path) -> None:
     case_folder(tmp_path, log=b"a line\n")
     find_live_log(tmp_path, "ffffffffffff")

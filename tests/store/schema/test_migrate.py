@@ -22,6 +22,7 @@ from compile_hud.db.store import Store
 from tests.store.maintenance.test_backup import contents, fill, url_of
 from tests.support.builders import make_result, make_run
 from tests.support.errors import error_of, message_of
+from tests.support.nightly import daily_first
 from tests.support.stores.old_stores import (
     LOCK_TIMEOUT,
     OLDEST,
@@ -166,14 +167,7 @@ def test_the_first_write_upgrades_a_store(store_url: str) -> None:
     assert {summary.run.id for summary in load_runs(store)} >= {"run-0", "run-1", "later"}
 
 
-@pytest.mark.parametrize(
-    "revision",
-    [
-        pytest.param("m0001", marks=pytest.mark.nightly),
-        pytest.param("m0009", marks=pytest.mark.nightly),
-        "m0014",
-    ],
-)
+@pytest.mark.parametrize("revision", daily_first(["m0014", "m0009", "m0001"], num_daily=1))
 def test_a_store_that_nothing_here_upgrades_says_what_to_do_and_is_left_as_it_is(
     store_url: str, revision: str
 ) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import shlex
 from fnmatch import fnmatchcase
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
@@ -35,6 +36,7 @@ def test_name_with_a_leading_dash_stays_a_value() -> None:
     assert "--model=--no-store --mode" in repro_command(make_case("--no-store"))
 
 
+@pytest.mark.nightly
 @given(st.text(max_size=8), st.text(max_size=8))
 def test_escaped_name_matches_itself_alone(name: str, other: str) -> None:
     assert fnmatchcase(name, glob_escape(name))

@@ -36,6 +36,7 @@ from compile_hud.runner.protocol.messages import (
 )
 from tests.fixtures.odd_models import Plain
 from tests.support.builders import make_case
+from tests.support.nightly import daily_first
 
 NO_COUNTS = CompileCounts(
     num_graphs=1,
@@ -308,7 +309,7 @@ def compile_report(
     compile_subject(replace(context, request=request))
 
 
-@pytest.mark.parametrize("state", ["warm", "artifacts"])
+@pytest.mark.parametrize("state", daily_first(["warm", "artifacts"], num_daily=1))
 @pytest.mark.parametrize(
     ("num_hits", "num_misses", "is_hit"), [(2, 0, True), (1, 1, False), (0, 0, False)]
 )

@@ -25,6 +25,7 @@ from compile_hud.runner.analysis.comparison.bisection import (
 )
 from compile_hud.runner.analysis.comparison.paired import PairStandard, compare_pair, looks
 from tests.support.builders import make_case, make_measurement, make_result
+from tests.support.nightly import daily_first
 
 FLOOR = 0.05
 CPU = "latency_cpu_s"
@@ -306,7 +307,7 @@ def test_the_step_is_detected(name: str, change: float) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NOISES)
-@pytest.mark.parametrize("change", [pytest.param(0.07, marks=pytest.mark.nightly), -0.10, 0.30])
+@pytest.mark.parametrize("change", daily_first([0.30, -0.10, 0.07], num_daily=1))
 def test_the_right_revision_is_detected_in_95_of_a_hundred(name: str, change: float) -> None:
     num_right, num_wrong, num_pairs = trials(NOISES[name], change=change, num_trials=100)
     text = f"{num_right} right, {num_wrong} wrong of 100, {num_pairs:.0f} pairs a search"

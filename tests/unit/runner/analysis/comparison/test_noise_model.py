@@ -20,6 +20,7 @@ from tests.support.builders import (
     make_result,
     make_run,
 )
+from tests.support.nightly import daily_first
 from tests.support.records.histories import make_series
 
 NUM_CASES = 24
@@ -107,7 +108,7 @@ SPREADS = {
 }
 
 
-@pytest.mark.parametrize("num_nights", [0, 5, 30])
+@pytest.mark.parametrize("num_nights", daily_first([5, 0, 30], num_daily=1))
 @pytest.mark.parametrize("name", SPREADS)
 def test_intervals_of_equal_code_hold_1_as_often_as_they_say(name: str, num_nights: int) -> None:
     generator = np.random.default_rng(11)
