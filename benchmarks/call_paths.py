@@ -43,7 +43,7 @@ class CallPath:
     until: str = ""
     stays: list[str] = field(default_factory=list)
     num_functions: int = 0
-    # What each function called, in the order of the first calls; None is the task itself.
+    # The callees of each function, in the order of the first calls; None is the task itself.
     _calls: dict[CodeType | None, dict[CodeType, None]] = field(default_factory=dict)
     _files: dict[str, str | None] = field(default_factory=dict)
 
