@@ -39,6 +39,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--nightly", action="store_true", help="run the tests marked nightly as well")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Let only the night fail on a snapshot that no test has; the day leaves some of them out."""
+    if not config.getoption("--nightly"):
+        config.option.warn_unused_snapshots = True
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave the tests of the night to `make test-nightly`, unless they alone are chosen."""
     nightly = {item for item in items if item.get_closest_marker("nightly")}
