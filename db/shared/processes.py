@@ -25,9 +25,11 @@ def is_gone(process: str) -> bool | None:
 
 def _started(pid: int) -> str:
     # Field 22 of /proc/PID/stat is the start in clock ticks, which differs for a reused PID. The
-    # second field is the program's name in parentheses, and may have spaces.
+    # second field is the program's name in parentheses, and may have spaces. The third is Z or X
+    # for a process that has ended and that its parent has not waited for.
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
-    return stat.rpartition(")")[2].split()[19]
+    fields = stat.rpartition(")")[2].split()
+    return "" if fields[0] in ("Z", "X") else fields[19]
