@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import logging
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import Distribution, EntryPoint
@@ -141,4 +142,5 @@ def _absolute_build(build: str, folder: Path) -> str:
     file, colon, attribute = build.partition(":")
     if not file.endswith(".py"):
         return build
-    return f"{(folder / file).resolve()}{colon}{attribute}"
+    # Path.resolve raises on a loop of links; the check of the file reports it by name.
+    return f"{os.path.realpath(folder / file)}{colon}{attribute}"

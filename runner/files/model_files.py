@@ -7,6 +7,7 @@ below the model's folder and the working directory. Imports by a computed name a
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -22,10 +23,10 @@ def model_files(build: str, *, folder: Path) -> tuple[Path, ...]:
     """
     location = build.partition(":")[0]
     if location.endswith(".py"):
-        entry = (folder / location).resolve()
-        roots = [entry.parent, folder.resolve()]
+        entry = _resolved(folder / location)
+        roots = [entry.parent, _resolved(folder)]
     else:
-        roots = [folder.resolve(), (folder / "src").resolve()]
+        roots = [_resolved(folder), _resolved(folder / "src")]
         entries = _files_of(location, roots=roots)
         entry = entries[-1] if entries else folder / location
     if not entry.is_file():
@@ -38,6 +39,11 @@ def model_files(build: str, *, folder: Path) -> tuple[Path, ...]:
                 files[path] = None
                 queue.append(path)
     return tuple(files)
+
+
+def _resolved(path: Path) -> Path:
+    # Path.resolve raises on a loop of links, which is no file.
+    return Path(os.path.realpath(path))
 
 
 def _imports(path: Path, *, roots: Sequence[Path]) -> Iterator[Path]:
@@ -71,7 +77,7 @@ def _files_of(name: str, *, roots: Sequence[Path]) -> list[Path]:
         parts = name.split(".")
         packages = [root.joinpath(*parts[: end + 1], "__init__.py") for end in range(len(parts))]
         module = root.joinpath(*parts[:-1], f"{parts[-1]}.py")
-        files = [path.resolve() for path in (*packages, module) if path.is_file()]
+        files = [_resolved(path) for path in (*packages, module) if path.is_file()]
         if root.joinpath(*parts).is_dir() or module.is_file():
             return files
     return []

@@ -29,7 +29,12 @@ def kept_sources(specs: Iterable[ModelSpec]) -> dict[str, KernelSource]:
 
 
 def source_of(files: Sequence[Path]) -> KernelSource:
-    """Return the text of `files`, the first MAX_SOURCE_BYTES of all together."""
+    """Return the text of `files`, the first MAX_SOURCE_BYTES of all together.
+
+    A file that a link leads to elsewhere is left out: it may be anything.
+    """
+    roots = (files[0].parent, Path(os.path.realpath(Path.cwd())))
+    files = [path for path in files if any(path.is_relative_to(root) for root in roots)]
     texts: dict[str, str] = {}
     left, is_cut = MAX_SOURCE_BYTES, False
     for path in files:

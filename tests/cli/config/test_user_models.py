@@ -168,3 +168,10 @@ def test_a_name_that_no_key_can_hold_is_reported(words: SnapshotAssertion) -> No
     with pytest.raises(ConfigError) as caught:
         parse_config('[models."a/b"]\nbuild = "own.bench"', path=None, env={})
     assert str(caught.value) == words
+
+
+def test_a_loop_of_links_is_read_as_a_model_without_a_file(tmp_path: Path) -> None:
+    (tmp_path / "a.py").symlink_to("b.py")
+    (tmp_path / "b.py").symlink_to("a.py")
+    config = parse_config('[models.net]\nbuild = "a.py"', path=tmp_path / "hud.toml", env={})
+    assert config.catalog["net"].build == str(tmp_path / "a.py")

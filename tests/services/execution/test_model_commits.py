@@ -117,3 +117,10 @@ def test_the_zoo_is_one_and_an_installed_module_is_unknown() -> None:
     module = ModelSpec(name="mod", family="own", build="mine.mod", summary="", sizes={})
     specs = [*make_catalog("bert", "gpt2").values(), module]
     assert list(model_commits(specs)) == [ZOO]
+
+
+def test_a_loop_of_links_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "net.py").symlink_to("other.py")
+    (tmp_path / "other.py").symlink_to("net.py")
+    assert model_files("net.py:build", folder=tmp_path) == ()
+    assert model_commits([own_model(tmp_path)]) == {}

@@ -34,7 +34,7 @@ def model(folder: Path, *, keep_source: bool = True) -> ModelSpec:
     )
 
 
-def test_a_model_keeps_its_files_if_it_is_told_to(tmp_path: Path) -> None:
+def test_a_model_keeps_its_files_if_the_setting_is_on(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text("import parts\n")
     (tmp_path / "parts.py").write_text("x = 1\n")
     assert kept_sources([model(tmp_path, keep_source=False)]) == {}
@@ -44,6 +44,16 @@ def test_a_model_keeps_its_files_if_it_is_told_to(tmp_path: Path) -> None:
         "is_cut": False,
     }
     assert kept_sources([model(tmp_path / "nowhere")]) == {}
+
+
+def test_a_link_to_a_file_elsewhere_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("password")
+    folder = tmp_path / "models"
+    folder.mkdir()
+    (folder / "net.py").write_text("import parts\n")
+    (folder / "parts.py").symlink_to(tmp_path / "secret.txt")
+    source = kept_sources([model(folder)])["net"]
+    assert list(json.loads(source.text)["files"]) == ["net.py"]
 
 
 def test_hostile_names_and_bytes_are_text(tmp_path: Path) -> None:
