@@ -18,6 +18,7 @@ from compile_hud.db.records.metrics import Direction
 from compile_hud.db.records.results import CaseResult, Measurement, Verdict
 from compile_hud.db.shared.text import signed_percent
 from compile_hud.runner.analysis.comparison.measurements import (
+    CHANGED,
     Comparison,
     Judgement,
     compare_logs,
@@ -40,8 +41,6 @@ EAGER_WALL, EAGER_CPU = "eager_latency_s", "eager_latency_cpu_s"
 # that is preempted a quarter of the time has most of its iterations untouched, so medians hide the
 # preemption. It computes 10 % slower even in those iterations.
 QUIET_RATIO = 1.1
-
-_CHANGED = (Verdict.REGRESSION, Verdict.IMPROVEMENT)
 
 
 def was_quiet(pair: Pair) -> bool:
@@ -95,7 +94,7 @@ def _judge_cpu_time(
     if paired is not None and paired.verdict is _verdict(cpu.ratio):
         text = f"CPU time {_percent(cpu)}: it moved against eager{_interval(paired)}"
         return _vouched(cpu, text)
-    if cpu.verdict not in _CHANGED:
+    if cpu.verdict not in CHANGED:
         return cpu
     return inconclusive(
         f"CPU time moved by {_percent(cpu)} while the machine was busy"

@@ -42,13 +42,13 @@ class LogChange:
         return bounded_exp(self.log)
 
     def covering(self, ratio: float) -> LogChange:
-        """Return the change with the error at which its 95 % interval covers `ratio`.
+        """Return the change, or `ratio` with an interval that covers both if its own does not.
 
         Two estimates of one change that are further apart than the error show that it is larger.
         """
-        distance = abs(math.log(ratio) - self.log)
-        needed = distance / student_quantile((1 + CONFIDENCE) / 2, degrees=self.degrees)
-        return replace(self, error=max(self.error, needed))
+        log = math.log(ratio)
+        error = abs(log - self.log) / student_quantile((1 + CONFIDENCE) / 2, degrees=self.degrees)
+        return replace(self, log=log, error=error) if error > self.error else self
 
     @property
     def p_value(self) -> float:

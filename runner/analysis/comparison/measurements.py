@@ -74,6 +74,7 @@ class Comparison:
 
 
 # The verdicts that a table of changes leaves out by default.
+CHANGED = frozenset({Verdict.REGRESSION, Verdict.IMPROVEMENT})
 CALM = frozenset({Verdict.UNCHANGED, Verdict.IDENTICAL})
 
 
@@ -287,7 +288,9 @@ def _decided(
     assert ratio is not None
     if comparison.is_significant and comparison.is_relevant:
         what = "is beyond" if _size(ratio) > 1 + floor else "does not rule out"
-        reason = f"{_percent(ratio)} {what} the floor of {100 * floor:g} % and is outside noise"
+        # The floor is a factor, so that of a decrease is a smaller share.
+        limit = f"{100 * floor:g} %" if ratio > 1 else _percent(1 / (1 + floor))
+        reason = f"{_percent(ratio)} {what} the floor of {limit} and is outside noise"
         verdict = _verdict(ratio > 1, direction)
         return dataclasses.replace(comparison, verdict=verdict, reason=reason)
     if not is_unchanged:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
-from compile_hud.db.records.results import Verdict
 from compile_hud.db.shared.text import signed_percent, signed_us
+from compile_hud.runner.analysis.comparison.measurements import CHANGED
 from compile_hud.runner.analysis.comparison.runs import CaseComparison, has_failure
 from compile_hud.runner.analysis.kernels.change_classes import ChangeKind
 from compile_hud.runner.analysis.kernels.diff import KernelDiff
@@ -20,7 +20,6 @@ from compile_hud.runner.cli.compare.sentences import (
 from compile_hud.runner.cli.compare.table import candidate_text
 from compile_hud.runner.format import quantity
 
-_CHANGED = (Verdict.REGRESSION, Verdict.IMPROVEMENT)
 _HEAD = ("case", "metric", "baseline", "candidate", "change", "95 % interval", "verdict")
 _KERNEL_HEAD = ("us", "class", "kernel", "why")
 # GitHub takes 65,536 characters in a comment; each of the three tables has a share of them.
@@ -32,8 +31,8 @@ _LINK_VARIABLES = ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID")
 
 def commit_markdown(comparison: CommitComparison, *, floor: float, link: str) -> str:
     """Return the result of `comparison`; `link` leads to the job, and may be empty."""
-    changed = [row for row in comparison.rows if row.comparison.verdict in _CHANGED]
-    others = [row for row in comparison.rows if row.comparison.verdict not in _CHANGED]
+    changed = [row for row in comparison.rows if row.comparison.verdict in CHANGED]
+    others = [row for row in comparison.rows if row.comparison.verdict not in CHANGED]
     lines = [f"### Compile HUD: {_outcome(comparison)}", "", *_head(comparison, floor, link)]
     if changed:
         lines += ["", *_table(_HEAD, [_cells(row) for row in changed])]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from compile_hud.db.records.results import Outcome, Verdict
 from compile_hud.db.shared.text import counted, first_line, signed
-from compile_hud.runner.analysis.comparison.measurements import Comparison
+from compile_hud.runner.analysis.comparison.measurements import CHANGED, Comparison
 from compile_hud.runner.analysis.comparison.paired import main_metric
 from compile_hud.runner.analysis.comparison.resolution import launches_to_settle
 from compile_hud.runner.analysis.comparison.runs import CaseComparison
@@ -16,7 +16,6 @@ from compile_hud.runner.bisect.commit_comparison import CaseChange
 from compile_hud.runner.format import quantity
 
 MEMORY = "peak_bytes"
-_CHANGED = (Verdict.REGRESSION, Verdict.IMPROVEMENT)
 
 
 def change_sentence(change: CaseChange, *, floor: float) -> str:
@@ -36,7 +35,7 @@ def change_sentence(change: CaseChange, *, floor: float) -> str:
     parts = [f"latency {_change(row.comparison)} at {scope}, {_levels(row)}"]
     parts.append(_verdict_text(change, row, floor=floor))
     memory = _row(change, MEMORY)
-    if memory is not None and memory.comparison.verdict in _CHANGED:
+    if memory is not None and memory.comparison.verdict in CHANGED:
         parts.append(f"peak memory {_percent(memory.comparison.ratio)}")
     return "; ".join(part for part in parts if part)
 
@@ -70,7 +69,7 @@ def _row(change: CaseChange, metric: str) -> CaseComparison | None:
 
 def _verdict_text(change: CaseChange, row: CaseComparison, *, floor: float) -> str:
     verdict = row.comparison.verdict
-    if verdict in _CHANGED:
+    if verdict in CHANGED:
         causes = [] if change.code is None else [change.code.text]
         if change.kernels is not None:
             is_slower = (row.comparison.ratio or 1) > 1
