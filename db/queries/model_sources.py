@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from compile_hud.db.queries.kernels import load_sources
+from compile_hud.db.records.kernels import KernelSource
 from compile_hud.db.records.results import Run
 from compile_hud.db.shared.model_code import code_changes
 from compile_hud.db.shared.model_sources import ModelCodeDiff, code_diff, source_hash
@@ -12,11 +13,17 @@ from compile_hud.db.store import Store
 
 
 def load_code_diffs(
-    open_store: Callable[[], Store], baseline: Run, *, candidate: Run, models: Iterable[str]
+    open_store: Callable[[], Store],
+    baseline: Run,
+    *,
+    candidate: Run,
+    models: Iterable[str],
+    known: Mapping[str, KernelSource] | None = None,
 ) -> tuple[ModelCodeDiff, ...]:
     """Return those of `models` whose own code differs between the runs, with their diffs.
 
-    The store is opened only where a run stored a source.
+    `known` are sources by hash that need no store, those of result files. The store is opened only
+    for others that a run stored.
     """
     changes = code_changes(baseline, candidate=candidate, models=models)
     hashes = {
@@ -24,7 +31,9 @@ def load_code_diffs(
         for change in changes
     }
     names = {name for both in hashes.values() for name in both if name}
-    sources = load_sources(open_store(), names) if names else {}
+    sources = dict(known or {})
+    if names := names - sources.keys():
+        sources |= load_sources(open_store(), names)
     return tuple(
         code_diff(
             change,

@@ -187,12 +187,11 @@ def _model_revisions(
     """Return the revision of the code of each model in the checkout of `commit`, by model."""
     working_tree = commit.revision.name if commit.is_working_tree else ""
     revisions = {}
-    for planned in request.plan:
+    for planned in {planned.case.model: planned for planned in request.plan}.values():
         order = checkout_order(
             _order(planned, request=request), repository=request.repository, folder=folder
         )
-        if planned.case.model not in revisions:
-            revisions[planned.case.model] = model_revision(order, working_tree=working_tree)
+        revisions[planned.case.model] = model_revision(order, working_tree=working_tree)
     return {name: text for name, text in revisions.items() if text}
 
 

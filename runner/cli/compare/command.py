@@ -406,7 +406,16 @@ def _show(
         ()
         if workspace is None
         else load_code_diffs(
-            workspace.store, before, candidate=after, models=models_of(compared.rows)
+            workspace.store,
+            before,
+            candidate=after,
+            models=models_of(compared.rows),
+            known={
+                source.hash: source
+                for document in (compared.baseline, compared.candidate)
+                for result in document.results
+                for source in result.sources
+            },
         )
     )
     if as_json:

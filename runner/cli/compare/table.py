@@ -13,7 +13,7 @@ from compile_hud.db.records.results import Run, Verdict
 from compile_hud.db.shared.model_code import MODEL_COMMITS, code_changes
 from compile_hud.db.shared.model_sources import ModelCodeDiff
 from compile_hud.db.shared.text import signed_percent
-from compile_hud.runner.analysis.comparison.measurements import CALM
+from compile_hud.runner.analysis.comparison.measurements import CALM, CHANGED
 from compile_hud.runner.analysis.comparison.resolution import (
     launches_to_settle,
     noise_sources,
@@ -58,8 +58,10 @@ def print_differences(
     for name, run in (("baseline ", before), ("candidate", after)):
         click.echo(f"{name} {run.id}  {run.revision}  {run.started_at:%Y-%m-%d %H:%M}")
     changes = code_changes(before, candidate=after, models=models_of(rows))
+    changed = {row.case.model for row in rows if row.comparison.verdict in CHANGED}
     for change in changes:
-        click.echo(f"cause     {change.text} ({change.model})")
+        label = "cause" if change.model in changed else "differs"
+        click.echo(f"{label:<9} {change.text} ({change.model})")
     _print_diffs(diffs)
     known = {f"{MODEL_COMMITS}.{change.model}" for change in changes}
     for item in _flat(environment_differences(before, candidate=after)):

@@ -13,6 +13,7 @@ from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.shared.model_code import code_change_text
 from tests.support.terminal import Terminal
 
+FILES = ("before.json", "after.json")
 RUN = ("run", "--model", "net", "--mode", "eager", "--mode", "default")
 
 
@@ -21,11 +22,11 @@ def two_runs(folder: Path, *, keeps: tuple[bool, bool]) -> Terminal:
     terminal = Terminal(folder)
     config = folder / "hud.toml"
     plain = config.read_text()
-    for keep, text in zip(keeps, ("x = 1\n", "x = '<b>'\n"), strict=True):
+    for file, keep, text in zip(FILES, keeps, ("x = 1\n", "x = '<b>'\n"), strict=True):
         setting = f"[models.net]\nkeep_source = {'true' if keep else 'false'}\n"
         config.write_text(plain.replace("[models.net]\n", setting))
         (folder / "net.py").write_text(text)
-        assert terminal.hud(*RUN).exit_code == 0
+        assert terminal.hud(*RUN, "--json", str(folder / file)).exit_code == 0
     return terminal
 
 
@@ -48,7 +49,7 @@ def test_both_sides_that_kept_the_files_have_a_diff(
     assert change["note"] == ""
     lines = terminal.hud("compare", *names(terminal)).stdout.splitlines()
     first = lines.index(
-        f"cause     {code_change_text(change['baseline'], change['candidate'])} (net)"
+        f"differs   {code_change_text(change['baseline'], change['candidate'])} (net)"
     )
     assert [line.strip() for line in lines[first + 1 :]][:5] == [
         "--- baseline/net.py",
@@ -70,3 +71,16 @@ def test_without_both_files_the_setting_is_named(
     (change,) = compare(two_runs(tmp_path, keeps=keeps))["model_code_changes"]
     assert change["diff"] == []
     assert "[models.net] keep_source" in change["note"]
+
+
+def test_result_files_have_the_diff_without_a_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    two_runs(tmp_path, keeps=(True, True))
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    other = Terminal(elsewhere)
+    answer = other.hud("compare", *(str(tmp_path / file) for file in FILES), "--json")
+    (change,) = json.loads(answer.stdout)["model_code_changes"]
+    assert change["diff"][-3:] == ["-x = 1", "+x = '<b>'", " "]
