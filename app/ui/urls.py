@@ -13,6 +13,7 @@ from urllib.parse import quote, quote_plus
 
 from compile_hud.db.records.alerts import AlertState
 from compile_hud.db.records.kernels import KINDS, LIBRARIES
+from compile_hud.db.records.metrics import CACHES, COLD, MAX_EXPECTED_CALLS
 from compile_hud.db.records.results import Dtype, Phase, Verdict
 from compile_hud.db.shared.text import shortened
 
@@ -22,10 +23,6 @@ _DATE_FORM = "%Y-%m-%d"
 # The overview compares models and modes by these metrics; all others are on the case's pages.
 OVERVIEW_METRICS = ("speedup", "latency_s", "compile_cold_s", "compile_warm_s", "peak_bytes")
 DEFAULT_SERIES_METRIC = "latency_s"
-# A process finds an empty or a filled compile cache; its cost of a mode depends on that.
-CACHES = COLD, WARM = ("cold", "warm")
-# The page of modes takes no larger number of calls per process.
-MAX_CALLS = 10**11
 # The metric of alerts about a case that fails or is missing; any trend shows where it ends.
 OUTCOME = "outcome"
 # The parameter that stands for all states on the alerts page.
@@ -249,14 +246,19 @@ def parse_modes(params: Mapping[str, str]) -> tuple[ModesState, tuple[str, ...]]
     state, problems = _parse(ModesState, params, allowed)
     if state.calls and not _is_count(state.calls):
         shown = shortened(state.calls, limit=_SHOWN_LENGTH)
-        limits = f"a whole number from 1 to {MAX_CALLS:,}"
+        limits = f"a whole number from 1 to {MAX_EXPECTED_CALLS:,}"
         problem = f"The URL asks for {shown!r} calls, which is not {limits}; it is ignored."
         return dataclasses.replace(state, calls=""), (*problems, problem)
     return state, problems
 
 
 def _is_count(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) <= 12 and 1 <= int(text) <= MAX_CALLS
+    return (
+        text.isascii()
+        and text.isdecimal()
+        and len(text) <= 12
+        and 1 <= int(text) <= MAX_EXPECTED_CALLS
+    )
 
 
 def parse_models(params: Mapping[str, str]) -> tuple[ModelsState, tuple[str, ...]]:

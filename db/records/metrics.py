@@ -17,6 +17,10 @@ from compile_hud.db.records.string_enum import StrEnum
 
 # The method of a metric has this for the clock of a thread, which other processes do not stretch.
 CPU_TIME = "CPU time"
+# The compile cache of a new process is empty or filled; each has a metric of its own.
+CACHES = COLD, WARM = ("cold", "warm")
+# The largest number of calls per process against which a compile time is weighed.
+MAX_EXPECTED_CALLS = 10**11
 # The method has this if each iteration began with a flushed cache of the GPU.
 FLUSHED = "evicts the L2 cache"
 # Words in names of quantities that grow as the code gets faster.

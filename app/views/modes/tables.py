@@ -49,7 +49,11 @@ def overview_table(sections: Sequence[GroupSection], *, state: ModesState) -> st
     columns = [
         HtmlColumn(label="results"),
         HtmlColumn(label="answer"),
-        HtmlColumn(label="gain", title="of the best mode over eager", is_number=True),
+        HtmlColumn(
+            label="gain",
+            title="of the recommended mode, else of the one that comes closest",
+            is_number=True,
+        ),
         HtmlColumn(label="break-even", title="calls per process", is_number=True),
         *(
             []

@@ -14,12 +14,18 @@ from compile_hud.app.components.case_filters import (
     show_nothing_fits,
 )
 from compile_hud.app.components.latest_results import latest_facts
-from compile_hud.app.components.page_frame import choose, draw_chart, enter_number, state_page
+from compile_hud.app.components.page_frame import (
+    banners,
+    choose,
+    draw_chart,
+    enter_number,
+    state_page,
+)
 from compile_hud.app.data.cache import computed_once
 from compile_hud.app.data.page_records import Overview
 from compile_hud.app.ui.html import banner, caption, collapsible, heading, two_columns
 from compile_hud.app.ui.pagination import FirstRows, first_note, show_rest
-from compile_hud.app.ui.urls import CACHES, COLD, MAX_CALLS, ModesState, parse_modes
+from compile_hud.app.ui.urls import ModesState, parse_modes
 from compile_hud.app.views.modes.chart import modes_spec
 from compile_hud.app.views.modes.data import GroupSection, ModesPage, modes_page
 from compile_hud.app.views.modes.tables import (
@@ -30,7 +36,11 @@ from compile_hud.app.views.modes.tables import (
     overview_table,
     section_title,
 )
-from compile_hud.runner.analysis.modes.records import MODES_METRICS
+from compile_hud.db.records.metrics import CACHES, COLD, MAX_EXPECTED_CALLS
+from compile_hud.db.shared.text import shortened
+from compile_hud.runner.analysis.modes.records import (
+    MODES_METRICS,
+)
 
 GROUP_CAPTION = "A group has one phase, shape, dtype and device: others are never averaged."
 CHART_CAPTION = (
@@ -81,7 +91,7 @@ def _show_filters(state: ModesState, overview: Overview, *, results: FilteredRes
             "Calls per process",
             name="calls",
             value=state.num_calls,
-            limit=MAX_CALLS,
+            limit=MAX_EXPECTED_CALLS,
             placeholder="many",
             width=170,
         )
@@ -90,6 +100,10 @@ def _show_filters(state: ModesState, overview: Overview, *, results: FilteredRes
 def _show_page(page: ModesPage, state: ModesState, *, results: FilteredResults) -> None:
     first, *others = page.sections
     st.html(heading(page.title))
+    if state.group not in ("", first.group.key):
+        known = ", ".join(section.group.key for section in page.in_order)
+        text = f"No results are of the group {shortened(state.group, limit=80)!r}."
+        banners([f"{text} The first one is shown; there is {known}."])
     if others:
         st.html(overview_table(page.in_order, state=state))
         st.html(caption(GROUP_CAPTION))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from compile_hud.db.shared.text import counted, signed, significant
-from compile_hud.runner.analysis.modes.choice import EAGER, MAX_CALLS, MIN_GAIN, ModeCost
+from compile_hud.runner.analysis.modes.choice import EAGER, LONG_LIVED_CALLS, MIN_GAIN, ModeCost
 from compile_hud.runner.analysis.modes.records import (
     Answer,
     CellState,
@@ -45,7 +45,7 @@ def summary_of(groups: Sequence[ModeGroup]) -> str:
         return answer_for(groups[0]).title
     shipped = [group for group in groups if group.recommendation.decision is ModeDecision.SHIP]
     if not shipped:
-        return f"No mode is worth compiling for in any of {len(groups)} groups"
+        return f"No mode is recommended in any of {len(groups)} groups"
     modes = {shipped_mode(group) for group in shipped}
     has_exceptions = any(group.recommendation.exceptions for group in shipped)
     if len(shipped) == len(groups) and len(modes) == 1 and not has_exceptions:
@@ -128,14 +128,22 @@ def _ship_title(group: ModeGroup) -> str:
 
 
 def _no_gain_title(group: ModeGroup) -> str:
-    return f"No mode is worth compiling for here: the best gain is {_best_gain(group)}"
+    best = group.recommendation.best
+    if best is None or best.speedup.value <= 1:
+        return "No mode is worth compiling for here: none is faster than eager"
+    return f"No mode is worth compiling for here: the best gain is {gain_text(best.speedup)}"
 
 
 def _few_calls_title(group: ModeGroup) -> str:
     best = group.recommendation.best
-    calls = best.break_even if best else None
-    after = "" if calls is None else f", after {about(calls.value)} calls per process"
-    return f"{_no_gain_title(group)}{after}"
+    needed = "" if best is None or best.break_even is None else about(best.break_even.value)
+    after = f": {best.variant} takes {needed}" if best and needed else ""
+    return f"No mode recovers its compile time in {_expected_calls(group)}{after}"
+
+
+def _expected_calls(group: ModeGroup) -> str:
+    calls = group.recommendation.calls
+    return f"{about(LONG_LIVED_CALLS)} calls" if calls is None else _calls_in_words(calls)
 
 
 def _no_cohort_title(_group: ModeGroup) -> str:
@@ -148,11 +156,6 @@ _TITLES = {
     ModeDecision.TOO_FEW_CALLS: _few_calls_title,
     ModeDecision.NO_COHORT: _no_cohort_title,
 }
-
-
-def _best_gain(group: ModeGroup) -> str:
-    best = group.recommendation.best
-    return gain_text(best.speedup) if best else "unknown"
 
 
 def _ship_sentences(group: ModeGroup) -> list[str]:
@@ -180,13 +183,11 @@ def _no_gain_sentences(group: ModeGroup) -> list[str]:
 def _few_calls_sentences(group: ModeGroup) -> list[str]:
     best = group.recommendation.best
     assert best is not None
-    calls = group.recommendation.calls
-    expected = f"{about(MAX_CALLS)} calls" if calls is None else _calls_in_words(calls)
     needed = "" if best.break_even is None else f", {calls_text(best.break_even)} calls"
     return [
         f"{_cohort(group)}, {best.variant} is {ratio_text(best.speedup)} as fast as eager and"
         f" recovers its {time_text(best.compile_s.value)} of {group.cache} compile time after the"
-        f" fewest calls{needed}. A process of {expected} is too short.",
+        f" fewest calls{needed}. A process of {_expected_calls(group)} is too short.",
         *_single_models(group),
     ]
 

@@ -32,8 +32,8 @@ from compile_hud.runner.analysis.stats.estimates import Estimate
 from compile_hud.runner.analysis.studies.tables import geometric_mean_estimate
 
 EAGER = "eager"
-# No process makes more calls: at a millisecond each, they take a day and more.
-MAX_CALLS = 1e8
+# The calls of a long-lived process: at a millisecond each, they take a day and more.
+LONG_LIVED_CALLS = 1e8
 # A smaller gain is no reason to compile: the same floor decides whether a change is relevant.
 MIN_GAIN = METRICS["speedup"].relevance_floor
 # Numbers of calls are shown with two digits.
@@ -120,7 +120,7 @@ class Choice:
 
     def relative_time(self, variant: str, *, calls: float | None = None) -> float:
         """Return the time of `calls` in a candidate, compiling included, over eager's time."""
-        numbers = np.asarray([MAX_CALLS if calls is None else calls])
+        numbers = np.asarray([LONG_LIVED_CALLS if calls is None else calls])
         return float(_relative_times(self.candidates[variant], numbers)[0])
 
 
@@ -154,7 +154,7 @@ def best_of_model(costs: Mapping[str, Cost], *, calls: float | None = None) -> M
     """Return the best mode for `calls` of one model, None if it is eager; `costs` are by mode."""
     modes = _on_front([_mode_cost(variant, [cost]) for variant, cost in costs.items()])
     names = _candidates(modes)
-    num_calls = MAX_CALLS if calls is None else calls
+    num_calls = LONG_LIVED_CALLS if calls is None else calls
     times = {
         mode.variant: mode.compile_s.value / (num_calls * costs[mode.variant].latency.value) + 1
         for mode in modes
@@ -222,8 +222,8 @@ def _inverse(estimate: Estimate) -> Estimate:
 
 
 def _spans(costs: Mapping[str, Sequence[Cost]]) -> tuple[ModeSpan, ...]:
-    num_steps = round(np.log10(MAX_CALLS) * _CALLS_PER_DECADE)
-    calls = np.logspace(0, np.log10(MAX_CALLS), num_steps + 1)
+    num_steps = round(np.log10(LONG_LIVED_CALLS) * _CALLS_PER_DECADE)
+    calls = np.logspace(0, np.log10(LONG_LIVED_CALLS), num_steps + 1)
     names = [EAGER, *costs]
     times = _times_by_mode(costs, calls)
     best = times.argmin(axis=0)

@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from compile_hud.db.records.alerts import Alert
-from compile_hud.db.records.metrics import speedup_latencies, speedup_name
+from compile_hud.db.records.metrics import COLD, WARM, speedup_latencies, speedup_name
 from compile_hud.db.records.results import Outcome, Phase, same_code_as
 from compile_hud.db.records.summaries import LatestCell, MeasurementSummary
 from compile_hud.db.records.triage import missing_cases
@@ -39,7 +39,6 @@ from compile_hud.runner.analysis.modes.records import (
 from compile_hud.runner.analysis.stats.break_even import calls_to_pay_back
 from compile_hud.runner.analysis.stats.estimates import Estimate
 
-CACHES = COLD, WARM = ("cold", "warm")
 _COMPILE_METRICS = {COLD: "compile_cold_s", WARM: "compile_warm_s"}
 # A mode with numbers of fewer of the models says too little of the group.
 _MIN_SHARE = 0.5

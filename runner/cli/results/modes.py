@@ -11,6 +11,7 @@ import click
 from compile_hud.db.queries.alerts import load_alerts
 from compile_hud.db.queries.latest import load_latest, load_scopes
 from compile_hud.db.queries.runs import load_runs
+from compile_hud.db.records.metrics import CACHES, COLD, MAX_EXPECTED_CALLS
 from compile_hud.db.records.results import Phase
 from compile_hud.db.records.summaries import LatestCell, Scope
 from compile_hud.db.records.triage import ONGOING
@@ -23,8 +24,11 @@ from compile_hud.runner.analysis.modes.answers import (
     summary_of,
     time_text,
 )
-from compile_hud.runner.analysis.modes.comparison import CACHES, COLD, compare_modes
-from compile_hud.runner.analysis.modes.records import MODES_METRICS, ModeGroup
+from compile_hud.runner.analysis.modes.comparison import compare_modes
+from compile_hud.runner.analysis.modes.records import (
+    MODES_METRICS,
+    ModeGroup,
+)
 from compile_hud.runner.cli.output import (
     gather_options,
     json_option,
@@ -36,9 +40,6 @@ from compile_hud.runner.cli.results.mode_documents import comparison_json
 from compile_hud.runner.cli.tables import Column, print_table, stdout
 from compile_hud.runner.errors import NoSuchResult
 from compile_hud.runner.workspace import Workspace
-
-# No process makes more calls.
-_MAX_CALLS = 10**11
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +73,7 @@ _OPTIONS = (
     click.option(
         "--calls",
         metavar="N",
-        type=click.IntRange(min=1, max=_MAX_CALLS),
+        type=click.IntRange(min=1, max=MAX_EXPECTED_CALLS),
         help="The expected calls per process: the mode with the least total time. Default: many.",
     ),
 )

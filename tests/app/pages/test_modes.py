@@ -71,6 +71,14 @@ def test_several_groups_have_an_overview_and_one_is_open(
     assert texts_of(opened, "h2")[0].startswith("training, small")
 
 
+def test_a_group_that_no_result_has_is_named(open_page: OpenPage, store: Store) -> None:
+    fill_modes(store)
+    page = open_page("modes", group="inference/huge/fp32/cuda")
+    assert any("inference/huge/fp32/cuda" in text for text in texts_of(page, "notice"))
+    opened = open_page("modes", group="training/small/fp32/cpu")
+    assert not any("group" in text for text in texts_of(opened, "notice"))
+
+
 def test_the_expected_calls_are_a_field_and_in_the_url(open_page: OpenPage, store: Store) -> None:
     fill_modes(store)
     page = open_page("modes", shape="small", phase="inference", calls="4000")

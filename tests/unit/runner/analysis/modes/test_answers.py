@@ -90,6 +90,10 @@ def test_a_group_without_gain_names_the_models_that_have_one(words: SnapshotAsse
     assert shown.sentences[-1] == words
 
 
+def test_a_group_that_compiling_slows_down_has_no_best_gain(words: SnapshotAssertion) -> None:
+    assert answer(eager(), measured("default", 0.8, 5)).title == words
+
+
 def test_too_few_calls_are_no_reason_to_compile(words: SnapshotAssertion) -> None:
     assert answer(*BOTH, calls=900) == words
 
