@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from compile_hud.app.components.alert_rows import is_by_machine
-from compile_hud.app.data.mode_summaries import MODE_ORDER, _live, missing_cases
+from compile_hud.app.data.mode_summaries import MODE_ORDER, _live
 from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.app.ui.format import (
     Scale,
@@ -25,7 +25,7 @@ from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.metrics import METRICS, speedup_latencies
 from compile_hud.db.records.results import Case, Outcome, Verdict
 from compile_hud.db.records.summaries import LatestCell, MeasurementSummary
-from compile_hud.db.records.triage import worsening, worst_first
+from compile_hud.db.records.triage import missing_cases, worsening, worst_first
 from compile_hud.db.shared.text import counted
 
 DIMENSIONS = ("phase", "shape", "dtype", "device")
@@ -33,10 +33,10 @@ DIMENSIONS = ("phase", "shape", "dtype", "device")
 _STALE_AFTER = timedelta(hours=36)
 # Some screens, the worst first: the trends of thousands of cells are most of a page's bytes.
 _ROWS_WITH_TREND = 60
-# The class of a mark of an older revision, and its explanation below the matrix.
-OLDER_STYLE = "note older"
+# The class of a mark of another revision, and its explanation below the matrix.
+OTHER_STYLE = "note other"
 _LEGEND = (
-    "older torch, older model code: measured at another revision than the newest result of the row;"
+    "other torch, other model code: measured at another revision than the newest result of the row;"
     " the tooltip has both. Cells with such a mark do not compare with the others."
 )
 _NO_TRENDS: Mapping[tuple[str, str], tuple[float, ...]] = {}
@@ -46,7 +46,7 @@ _NO_TRENDS: Mapping[tuple[str, str], tuple[float, ...]] = {}
 class Matrix:
     """The table, and the dimensions in which all its cases agree (they need no column).
 
-    `legend` explains the marks of older revisions, empty without any.
+    `legend` explains the marks of other revisions, empty without any.
     """
 
     columns: tuple[HtmlColumn, ...]
@@ -123,24 +123,24 @@ def build_matrix(
         columns=tuple(columns),
         rows=tuple(rows),
         common=common,
-        legend=_LEGEND if any(_has_older_mark(row) for row in rows) else "",
+        legend=_LEGEND if any(_has_other_mark(row) for row in rows) else "",
     )
 
 
-def _has_older_mark(row: Iterable[Cell]) -> bool:
-    return any(note.style == OLDER_STYLE for cell in row for note in cell.notes)
+def _has_other_mark(row: Iterable[Cell]) -> bool:
+    return any(note.style == OTHER_STYLE for cell in row for note in cell.notes)
 
 
-def _older_notes(cell: LatestCell, *, latest: LatestCell) -> tuple[list[Note], list[str]]:
-    """Return the marks of a result at an older revision than `latest`, and their tooltips."""
+def _other_notes(cell: LatestCell, *, latest: LatestCell) -> tuple[list[Note], list[str]]:
+    """Return the marks of a result at another revision than `latest`, and their tooltips."""
     pairs = (
         ("torch", cell.revision, latest.revision),
         ("model code", cell.model_revision, latest.model_revision),
     )
     # A run of an earlier release did not record the code.
-    older = [pair for pair in pairs if pair[1] and pair[2] and pair[1] != pair[2]]
-    notes = [Note(text=f"older {name}", style=OLDER_STYLE) for name, _, _ in older]
-    return notes, [f"older {name}: {own}, the row has {new}" for name, own, new in older]
+    others = [pair for pair in pairs if pair[1] and pair[2] and pair[1] != pair[2]]
+    notes = [Note(text=f"other {name}", style=OTHER_STYLE) for name, _, _ in others]
+    return notes, [f"other {name}: {own}, the row has {new}" for name, own, new in others]
 
 
 def _marks(alerts: Sequence[Alert]) -> dict[str, Alert]:
@@ -255,8 +255,8 @@ def _cell(
     notes = [_mark_note(alert) for alert in marks]
     if note := effective_note(summary.case, summary.effective_mode):
         notes.append(Note(text=note))
-    older, tooltips = _older_notes(cell, latest=latest)
-    notes += older
+    others, tooltips = _other_notes(cell, latest=latest)
+    notes += others
     if newest - cell.run_started_at > _STALE_AFTER:
         notes.append(Note(text=age(cell.run_started_at, now=newest).replace("ago", "older")))
     if not summary.outcome.is_expected:

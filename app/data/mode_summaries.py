@@ -9,8 +9,7 @@ from compile_hud.app.data.page_records import ModeSummary
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.results import Case, Outcome, same_code_as
 from compile_hud.db.records.summaries import LatestCell
-from compile_hud.db.records.triage import MISSING_KINDS, ONGOING
-from compile_hud.db.records.triage import missing_cases as missing_cases
+from compile_hud.db.records.triage import MISSING_KINDS, ONGOING, missing_cases
 from compile_hud.runner.analysis.modes.choice import EAGER
 from compile_hud.runner.analysis.modes.records import MODES
 from compile_hud.runner.analysis.stats.cohort import cohort_means, pass_rate

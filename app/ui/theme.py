@@ -105,7 +105,7 @@ table.hud a, dl.hud-facts a, .hud-notice a, .hud-empty a {
 table.hud td.number .text a { color: inherit; }
 table.hud a:hover, dl.hud-facts a:hover, .hud-notice a:hover,
 .hud-empty a:hover { text-decoration: underline; }
-table.hud .note.older { font-style: italic; text-decoration: underline dotted; }
+table.hud .note.other { font-style: italic; text-decoration: underline dotted; }
 table.hud td.quiet > .text { color: var(--hud-dim); }
 table.hud td.strong .text { font-weight: 600; }
 table.hud td.bad, table.hud td.cell-bad { background: var(--hud-bad-fill); }

@@ -8,6 +8,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.app.components.result_matrix import (
+    OTHER_STYLE,
     Matrix,
     build_matrix,
     common_dimensions,
@@ -242,9 +243,9 @@ NEW = {"revision": "2.14.0", "model_revision": "abc+dirty(5f3a)"}
     ("older", "marks"),
     [
         ({}, []),
-        ({"revision": "2.13.0"}, ["older torch"]),
-        ({"model_revision": "abc"}, ["older model code"]),
-        ({"revision": "2.13.0", "model_revision": "abc"}, ["older torch", "older model code"]),
+        ({"revision": "2.13.0"}, ["other torch"]),
+        ({"model_revision": "abc"}, ["other model code"]),
+        ({"revision": "2.13.0", "model_revision": "abc"}, ["other torch", "other model code"]),
         # A run of an earlier release did not record the code.
         ({"model_revision": ""}, []),
     ],
@@ -261,7 +262,7 @@ def test_a_cell_at_an_older_revision_than_its_row_has_a_mark(
     ]
     matrix = matrix_of(*cells)
     notes = {
-        cell.title.splitlines()[0]: [note.text for note in cell.notes if "older" in note.style]
+        cell.title.splitlines()[0]: [note.text for note in cell.notes if note.style == OTHER_STYLE]
         for row in matrix.rows
         for cell in row[1:]
     }
