@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -34,6 +35,13 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("compile_hud.runner.cli.serve.dashboard_command", lambda **_: PAUSE)
     return Terminal(tmp_path)
+
+
+def without_cases(text: str) -> str:
+    """Return `text` without the lines of cases: the suite's selection changes now and then."""
+    lines = [line for line in text.splitlines() if not re.match(r"\[ *\d+/\d+\]", line)]
+    text = re.sub(r"\b\d+ cases", "N cases", "\n".join(lines))
+    return re.sub(r"finished after [\d:]+", "finished after N:NN", text)
 
 
 def ctrl_c(_loop: JobWorker) -> None:
@@ -99,7 +107,7 @@ def test_an_interrupted_first_run_of_another_torch_starts_anew(
     terminal.facts["torch_version"] = "2.14.0"
     terminal.clock.advance(60)
     result = terminal.hud("up", "--port", "0", "--exit-after-run")
-    assert result.stderr == words
+    assert without_cases(result.stderr) == words
     assert [summary.run.state for summary in load_runs(terminal.store())] == [
         RunState.FINISHED,
         RunState.INTERRUPTED,
@@ -132,7 +140,7 @@ def test_nothing_is_scheduled_for_a_store_of_synthetic_runs(
     Store("duckdb:///made-up").save_run(make_run("demo", is_synthetic=True))
     result = terminal.hud("schedule", "--store", "made-up")
     assert result.exit_code == 2
-    assert result.stderr == words
+    assert without_cases(result.stderr) == words
 
 
 def test_the_dashboard_stays_when_the_first_run_cannot_start(
@@ -144,7 +152,7 @@ def test_the_dashboard_stays_when_the_first_run_cannot_start(
     monkeypatch.setattr(FakeExecutor, "open", refuse)
     result = terminal.hud("up", "--port", "0", "--exit-after-run")
     assert result.exit_code == 0
-    assert result.stderr == words
+    assert without_cases(result.stderr) == words
 
 
 @pytest.mark.nightly
@@ -155,7 +163,7 @@ def test_a_second_up_leaves_the_scheduling_to_the_first(
     with scheduling({}, state_dir=state_dir, wake=threading.Event()):
         result = terminal.hud("up", "--port", "0", "--exit-after-run")
     assert result.exit_code == 0
-    assert result.stderr == words
+    assert without_cases(result.stderr) == words
 
 
 def test_a_second_scheduler_ends_with_a_clear_line(
@@ -164,7 +172,7 @@ def test_a_second_scheduler_ends_with_a_clear_line(
     with scheduling({}, state_dir=terminal.folder / ".hud", wake=threading.Event()):
         result = terminal.hud("schedule")
     assert result.exit_code == 2
-    assert result.stderr == words
+    assert without_cases(result.stderr) == words
 
 
 def test_schedule_reports_when_it_will_run(
@@ -177,14 +185,14 @@ def test_schedule_reports_when_it_will_run(
         stream.write('[schedules.night]\ncron = "30 2 1 1 *"\nsuite = "mine"\n')
     result = terminal.hud("schedule")
     assert result.exit_code == 0
-    assert result.stderr == words
+    assert without_cases(result.stderr) == words
     assert "-01-01 02:30 UTC" in result.stderr
 
 
 def test_a_taken_port_is_a_clear_line(terminal: Terminal, words: SnapshotAssertion) -> None:
     result = terminal.hud("up", "--host", "192.0.2.1", "--port", "1", "--without-sign-in")
     assert result.exit_code == 2
-    assert result.stderr == words
+    assert without_cases(result.stderr) == words
 
 
 @pytest.mark.parametrize("command", ["up", "serve"])
@@ -193,7 +201,7 @@ def test_listening_wider_without_sign_in_is_refused(
 ) -> None:
     result = terminal.hud(command, "--host", "0.0.0.0")
     assert result.exit_code == 2
-    assert result.stderr == words
+    assert without_cases(result.stderr) == words
     assert result.stderr.count("\n") == 1
 
 
@@ -208,7 +216,7 @@ def test_damaged_schedules_end_schedule_with_a_clear_line(
     damage_the_schedules(terminal)
     result = terminal.hud("schedule")
     assert result.exit_code == 2
-    assert result.stderr == words
+    assert without_cases(result.stderr) == words
     assert result.stderr.count("\n") == 1
 
 
@@ -219,7 +227,7 @@ def test_damaged_schedules_leave_the_dashboard(
     damage_the_schedules(terminal)
     result = terminal.hud("up", "--port", "0", "--exit-after-run")
     assert result.exit_code == 0
-    assert result.stderr == words
+    assert without_cases(result.stderr) == words
     assert len(load_runs(terminal.store())) == 1
 
 
@@ -273,7 +281,7 @@ def test_a_judgement_whose_processes_are_ended_is_reported(
     monkeypatch.setattr(f"compile_hud.runner.cli.{module}.detect", fail)
     result = terminal.hud("up", "--port", "0", "--exit-after-run")
     assert result.exit_code == 0
-    assert result.stderr == words
+    assert without_cases(result.stderr) == words
 
 
 @pytest.mark.nightly
@@ -283,7 +291,7 @@ def test_a_store_that_cannot_be_judged_at_the_start_is_reported(
     monkeypatch.setattr("compile_hud.runner.cli.serve.detect", busy)
     result = terminal.hud("up", "--port", "0", "--exit-after-run")
     assert result.exit_code == 0
-    assert result.stderr == words
+    assert without_cases(result.stderr) == words
 
 
 @pytest.mark.nightly

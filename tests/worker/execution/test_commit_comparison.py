@@ -66,7 +66,7 @@ def test_layers_that_a_change_adds_are_reported_by_name_with_their_line(tmp_path
     (latency,) = (row for row in document["rows"] if row["metric"] == "latency_cpu_s")
     assert latency["verdict"] == "regression"
     assert latency["ratio"] > 2
-    assert "; cause: six more addmm in `layers`, net.py:12" in document["sentences"][0]
+    assert "; six more addmm in `layers`, net.py:12" in document["sentences"][0]
     assert document["candidate"]["revision"].endswith(")")
     (case,) = document["cases"]
     assert case["num_pairs"] >= 4
