@@ -32,11 +32,6 @@ class RunSummary:
     worked_s: float
     heartbeat_at: datetime | None
 
-    @property
-    def num_expected(self) -> int:
-        """Return the number of cases that ended as their device allows."""
-        return sum(number for outcome, number in self.num_by_outcome.items() if outcome.is_expected)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasurementSummary:

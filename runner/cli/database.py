@@ -127,5 +127,5 @@ def check(workspace: Workspace, *, is_repaired: bool, as_json: bool) -> None:
             click.echo(f"{item['where']}: {item['text']} ({item['number']})")
         end = f"{num_removed} rows and files removed" if is_repaired else "`--repair` removes them"
         if not is_empty:
-            click.echo(end if orphans else f"{store.name}: nothing leads nowhere")
+            click.echo(end if orphans else f"{store.name}: no orphaned rows or files")
     sys.exit(int(bool(rows) or any(item.is_error for item in files)))

@@ -147,11 +147,17 @@ def metrics_of(page: ComparePage) -> list[str]:
 
 
 def headline(page: ComparePage) -> str:
-    """Return the result in one line: the number of common cases that are slower."""
+    """Return the result in one line: the number of common cases with a change.
+
+    A case can be faster and need more memory, so both numbers may count it.
+    """
     tally = page.tally
     if not tally.common:
         return "Compare"
-    numbers = f"{len(tally.worse) or 'none'} worse, {len(tally.better) or 'none'} better"
+    numbers = (
+        f"{len(tally.worse) or 'none'} with a regression,"
+        f" {len(tally.better) or 'none'} with an improvement"
+    )
     return f"{counted(len(tally.common), 'case')} in both runs: {numbers}"
 
 

@@ -66,6 +66,13 @@ def kernel_id(kernel: Kernel) -> str:
     return hashlib.sha256("\0".join(named).encode(errors="replace")).hexdigest()[:_ID_LENGTH]
 
 
+def find_kernel(kernels: Sequence[Kernel], requested: str) -> Kernel | None:
+    """Return the kernel with this id in a URL, else the first with this name or label."""
+    ids = (kernel for kernel in kernels if kernel_id(kernel) == requested)
+    names = (kernel for kernel in kernels if requested in (kernel.name, kernel.label))
+    return next(ids, None) or next(names, None)
+
+
 def matching(kernels: Sequence[Kernel], state: KernelsState) -> list[Kernel]:
     """Return the kernels that pass the filters; the text is searched in label, operators and
     module.

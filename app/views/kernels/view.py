@@ -49,8 +49,8 @@ from compile_hud.app.views.kernels.figures import (
 from compile_hud.app.views.kernels.tables import (
     KernelsTable,
     counter_table,
+    find_kernel,
     kernel_facts,
-    kernel_id,
     kernel_table,
     matching,
     origin_table,
@@ -138,7 +138,7 @@ def _show_result(page: KernelsPage, state: KernelsState, *, version: int) -> Non
         bars = parts_bars(page.profile, is_noisy=bool(page.noise))
         st.html(two_columns(bars, parts_table(page.profile)))
     show_table(page, state)
-    kernel = next((item for item in page.kernels if kernel_id(item) == state.kernel), None)
+    kernel = find_kernel(page.kernels, state.kernel)
     if kernel is not None:
         show_kernel(page, kernel)
     elif state.kernel:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -76,7 +77,7 @@ def model_healths(
 ) -> tuple[ModelHealth, ...]:
     """Return the health of each model, by name; all input is of one machine and one toolchain.
 
-    A missing or overdue case is not ok, whatever its newest result was. The noise is the median
+    A missing or overdue case is bad, whatever its newest result was. The noise is the median
     over the cases of the relative difference between consecutive nights.
     """
     by_model: dict[str, list[LatestCell]] = {}
@@ -139,20 +140,20 @@ def _health(
 
 def _mode(variant: str, cells: Sequence[LatestCell], *, missing: Mapping[str, str]) -> ModeHealth:
     own = [cell for cell in cells if cell.summary.case.variant == variant]
-    bad = [
-        (cell, missing.get(cell.summary.case.key) or str(cell.summary.outcome))
-        for cell in own
-        if cell.summary.case.key in missing or not cell.summary.outcome.is_expected
-    ]
-    worst, why = bad[0] if bad else (own[0], "")
+    own.sort(key=lambda cell: not _is_bad(cell, missing))
     return ModeHealth(
         variant=variant,
-        num_ok=len(own) - len(bad),
-        num_cases=len(own),
-        why=why,
-        case=worst.summary.case,
-        run_id=worst.run_id,
+        num_by_state=Counter(
+            missing.get(cell.summary.case.key) or str(cell.summary.outcome) for cell in own
+        ),
+        num_bad=sum(_is_bad(cell, missing) for cell in own),
+        case=own[0].summary.case,
+        run_id=own[0].run_id,
     )
+
+
+def _is_bad(cell: LatestCell, missing: Mapping[str, str]) -> bool:
+    return cell.summary.case.key in missing or not cell.summary.outcome.is_expected
 
 
 def _noise(medians: Sequence[float]) -> float | None:

@@ -11,17 +11,22 @@ from compile_hud.db.records.results import Case
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModeHealth:
-    """The health of a model's cases in one variant; `why` is the state of the first that is not ok.
+    """The health of a model's cases in one variant: their number by state, bad ones first.
 
-    `case` and `run_id` lead to that one, or to the first if all are ok.
+    A state is `missing`, `overdue` or an outcome. A bad case is missing, overdue or failed.
+    `case` and `run_id` lead to the first bad case, else to the first one.
     """
 
     variant: str
-    num_ok: int
-    num_cases: int
-    why: str
+    num_by_state: Mapping[str, int]
+    num_bad: int
     case: Case
     run_id: str
+
+    @property
+    def num_cases(self) -> int:
+        """Return the number of cases."""
+        return sum(self.num_by_state.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,5 +53,5 @@ class ModelHealth:
 
     @property
     def num_bad(self) -> int:
-        """Return the number of its cases that are not ok."""
-        return sum(mode.num_cases - mode.num_ok for mode in self.modes)
+        """Return the number of its bad cases."""
+        return sum(mode.num_bad for mode in self.modes)

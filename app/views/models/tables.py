@@ -10,10 +10,12 @@ from compile_hud.app.ui.format import Scale, age, moment, outcome_label, scale_f
 from compile_hud.app.ui.html import Cell, HtmlColumn, Note, table
 from compile_hud.app.ui.urls import OverviewState, overview_url, run_url, series_url
 from compile_hud.app.views.models.records import ModeHealth, ModelHealth
-from compile_hud.db.shared.text import significant
+from compile_hud.db.records.results import Outcome
+from compile_hud.db.shared.text import counted, significant
 
 _NO_SUMMARY = "no description was stored with its results"
 _ALERTS_TITLE = "open regressions; muted ones and those by machine drift are counted apart"
+_MODE_TITLE = "cases that are ok, of all; the others are named"
 _MODEL_COLUMNS = (
     HtmlColumn(label="model", title="opens its results in the overview"),
     HtmlColumn(label="what it covers", title="the catalog's text on the model", is_brief=True),
@@ -21,12 +23,13 @@ _MODEL_COLUMNS = (
 
 
 def models_title(healths: Sequence[ModelHealth]) -> str:
-    """Return the number of models, and of those with all cases ok."""
-    num_well = sum(not item.num_bad for item in healths)
-    noun = "model" if len(healths) == 1 else "models"
-    if num_well == len(healths):
-        return f"{len(healths)} {noun}, every case ok"
-    return f"{num_well} of {len(healths)} {noun} with every case ok"
+    """Return the number of models, and of those with a bad case."""
+    num_bad = sum(bool(item.num_bad) for item in healths)
+    models = counted(len(healths), "model")
+    if not num_bad:
+        return f"{models}: no case fails or is missing"
+    verb = "has" if num_bad == 1 else "have"
+    return f"{num_bad} of {models} {verb} cases that fail or are missing"
 
 
 def models_table(
@@ -34,7 +37,7 @@ def models_table(
 ) -> str:
     """Return a line for each of the first models.
 
-    Those with open alerts and with cases that are not ok come first.
+    Those with open alerts and with bad cases come first.
     """
     variants = variants_in_order(mode.case for item in healths for mode in item.modes)
     varied = [
@@ -47,7 +50,7 @@ def models_table(
     columns = [
         *_MODEL_COLUMNS,
         HtmlColumn(label="open alerts", title=_ALERTS_TITLE, is_number=True),
-        *(HtmlColumn(label=name, title="cases that are ok", is_number=True) for name in variants),
+        *(HtmlColumn(label=name, title=_MODE_TITLE, is_number=True) for name in variants),
         HtmlColumn(label="last ok", is_number=True),
         HtmlColumn(label="noise", title="typical night-to-night change", is_number=True),
         HtmlColumn(label="cold compile", title="of mode default; median", is_number=True),
@@ -101,15 +104,25 @@ def _alerts_cell(item: ModelHealth, *, href: str) -> Cell:
 def _mode_cell(mode: ModeHealth | None, *, machine: str, toolchain: str) -> Cell:
     if mode is None:
         return Cell(text="-", style="quiet", title="not measured")
-    text = f"{mode.num_ok} of {mode.num_cases}" if mode.num_cases > 1 else "ok"
-    if not mode.why:
-        href = series_url(mode.case.key, machine=machine, toolchain=toolchain)
-        return Cell(text=text, href=href, style="quiet", title="all ok")
-    why = outcome_label(mode.why)
-    notes = (Note(text=why),) if mode.num_cases > 1 else ()
+    num_ok = mode.num_by_state.get(Outcome.OK, 0)
+    states = [
+        f"{number} {outcome_label(state)}"
+        for state, number in mode.num_by_state.items()
+        if state != Outcome.OK
+    ]
+    text = f"{num_ok} of {mode.num_cases}"
+    if len(mode.num_by_state) == 1 and (mode.num_cases == 1 or not num_ok):
+        text, states = outcome_label(next(iter(mode.num_by_state))), []
     href = run_url(mode.run_id, case_key=mode.case.key)
-    shown = text if mode.num_cases > 1 else why
-    return Cell(text=shown, href=href, style="strong", title=mode.case.key, notes=notes)
+    if num_ok and not mode.num_bad:
+        href = series_url(mode.case.key, machine=machine, toolchain=toolchain)
+    return Cell(
+        text=text,
+        href=href,
+        style="strong" if mode.num_bad else "quiet",
+        title=mode.case.key,
+        notes=tuple(Note(text=state) for state in states),
+    )
 
 
 def _last_ok_cell(item: ModelHealth, *, now: datetime) -> Cell:

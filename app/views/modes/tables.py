@@ -35,6 +35,7 @@ _CALLS_COLUMNS = (
     HtmlColumn(label="best"),
     HtmlColumn(label="total time vs. eager", title="compiling included", is_number=True),
 )
+_ALL_SLOWER = "none is faster than eager"
 _NO_ANSWERS = {
     ModeDecision.NO_GAIN: "gain too small",
     ModeDecision.TOO_FEW_CALLS: "too few calls",
@@ -81,7 +82,9 @@ def _overview_row(group: ModeGroup, name: str, *, state: ModesState) -> tuple[Ce
     ships = shipped_mode(group)
     notes = [Note(text=_exception_note(item)) for item in recommendation.exceptions]
     if not ships:
-        notes = [Note(text=_NO_ANSWERS[recommendation.decision])]
+        has_loss = best is not None and best.speedup.value <= 1
+        is_slower = recommendation.decision is ModeDecision.NO_GAIN and has_loss
+        notes = [Note(text=_ALL_SLOWER if is_slower else _NO_ANSWERS[recommendation.decision])]
     time = recommendation.relative_time
     return (
         Cell(text=name, href=cases_url(replace(state, group=group.key, rows=""))),

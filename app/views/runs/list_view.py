@@ -21,7 +21,7 @@ from compile_hud.app.ui.progress import progress_of
 from compile_hud.app.ui.urls import parse_runs, run_url
 from compile_hud.app.views.runs.tables import CASES_TOOK
 from compile_hud.db.records.imported import is_imported
-from compile_hud.db.records.results import CUSTOM_SUITE, Run, RunState
+from compile_hud.db.records.results import CUSTOM_SUITE, Outcome, Run, RunState
 from compile_hud.db.records.summaries import RunSummary
 from compile_hud.db.shared.model_code import revisions_text
 from compile_hud.db.shared.text import short_revision
@@ -83,12 +83,14 @@ def show() -> None:
 def _row(summary: RunSummary, moves: Sequence[MachineMove], *, now: datetime) -> tuple[Cell, ...]:
     run = summary.run
     progress = progress_of(summary, now=now)
-    num_ok = summary.num_expected
-    not_ok = {
-        outcome: number
-        for outcome, number in summary.num_by_outcome.items()
-        if not outcome.is_expected
-    }
+    numbers = summary.num_by_outcome
+    not_ok = {outcome: number for outcome, number in numbers.items() if not outcome.is_expected}
+    # A mode that shares its code or that the device lacks has no measurement, and nothing is wrong.
+    others = [
+        f"{number} {outcome_label(outcome)}"
+        for outcome, number in numbers.items()
+        if outcome.is_expected and outcome is not Outcome.OK
+    ]
     is_over = run.state is not RunState.RUNNING
     is_timed = progress.num_done and not is_imported(run.toolchain)
     return (
@@ -99,7 +101,10 @@ def _row(summary: RunSummary, moves: Sequence[MachineMove], *, now: datetime) ->
             title=f"suite {run.suite}, {run.trigger}, {run.machine}, toolchain {run.toolchain}",
         ),
         Cell(text="silent" if progress.is_silent and not is_over else str(run.state)),
-        Cell(text=str(num_ok)),
+        Cell(
+            text=str(numbers.get(Outcome.OK, 0)),
+            notes=tuple(Note(text=text) for text in others),
+        ),
         Cell(
             text=str(sum(not_ok.values())) if not_ok else "-",
             style="strong" if not_ok else "quiet",

@@ -28,7 +28,8 @@ from compile_hud.app.ui.urls import decide_url, kernels_url, run_url, series_url
 from compile_hud.app.views.kernel_diff.links import point_cell
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.metrics import METRICS, metric_of
-from compile_hud.db.records.summaries import TrendPoint
+from compile_hud.db.records.results import Outcome
+from compile_hud.db.records.summaries import OutcomePoint, TrendPoint
 from compile_hud.db.shared.text import short_revision
 
 SAMPLES_CAPTION = (
@@ -36,7 +37,7 @@ SAMPLES_CAPTION = (
     " they lie beyond it). The line is the estimate, the shade its 95 % interval."
 )
 SINGLE_CAPTION = "The one sample is the estimate, which has no interval."
-# A series without numbers shows so many of its last outcomes.
+# So many of the last outcomes are shown.
 _NUM_OUTCOMES = 20
 _LEVEL_COLUMN = HtmlColumn(
     label="normalised", title="for machine speed; used for detection", is_number=True
@@ -235,8 +236,26 @@ def _point_row(
     )
 
 
-def outcome_table(page: SeriesPage) -> str:
-    """Return the outcome in each run that planned the case, newest first; "" for none."""
+def outcomes_without_value(page: SeriesPage) -> list[OutcomePoint]:
+    """Return the outcomes without measurements, oldest first."""
+    return [point for point in page.outcomes if point.outcome not in (None, Outcome.OK)]
+
+
+def newer_outcome_notice(page: SeriesPage) -> str:
+    """Return a sentence on the newest run if it has no value of the case, else ""."""
+    ended = [point for point in page.outcomes if point.outcome is not None]
+    if not ended or not page.points or ended[-1].outcome is Outcome.OK:
+        return ""
+    last = ended[-1]
+    assert last.outcome is not None
+    return (
+        f"The newest run has no value: {outcome_label(last.outcome)} at {moment(last.at)}."
+        f" The latest value is of {moment(page.points[-1].at)}."
+    )
+
+
+def outcome_table(points: Sequence[OutcomePoint], *, case_key: str) -> str:
+    """Return the newest of these outcomes of a case, newest first; "" for none."""
     columns = (
         HtmlColumn(label="run started"),
         HtmlColumn(label="outcome"),
@@ -244,10 +263,10 @@ def outcome_table(page: SeriesPage) -> str:
     )
     rows = [
         (
-            Cell(text=moment(point.at), href=run_url(point.run_id, case_key=page.case.key)),
+            Cell(text=moment(point.at), href=run_url(point.run_id, case_key=case_key)),
             Cell(text=outcome_label(point.outcome) if point.outcome else "no result"),
             Cell(text=short_revision(point.revision), style="revision"),
         )
-        for point in reversed(page.outcomes[-_NUM_OUTCOMES:])
+        for point in reversed(points[-_NUM_OUTCOMES:])
     ]
     return table(columns, rows, label="outcomes") if rows else ""

@@ -112,6 +112,8 @@ def show_header(page: SeriesPage, *, state: SeriesState) -> None:
                 value=page.toolchain,
                 width=240,
             )
+    if notice := tables.newer_outcome_notice(page):
+        banners([notice])
     if siblings := tables.sibling_table(page, metric=state.metric):
         st.html(siblings)
     for text in tables.alert_notices(page, metric=state.metric):
@@ -180,7 +182,7 @@ def show_no_points(page: SeriesPage, *, state: SeriesState) -> None:
     there = "Over all toolchains it has" if has_several else "It has"
     text.append(f"{there}: {metrics}." if metrics else "It never ended ok, so it has no numbers.")
     state_page("No points", text=text)
-    if outcomes := tables.outcome_table(page):
+    if outcomes := tables.outcome_table(page.outcomes, case_key=page.case.key):
         st.html(outcomes)
     show_repro(page.case, toolchain=page.toolchain)
     command = repro(page.case, toolchain=page.toolchain)
@@ -206,6 +208,10 @@ def show_points(page: SeriesPage, *, state: SeriesState) -> None:
     st.html(heading("Points", level=2))
     st.html(note + rows)
     show_rest(first)
+    without = tables.outcomes_without_value(page)
+    if outcomes := tables.outcome_table(without, case_key=page.case.key):
+        st.html(heading("Runs without a value", level=2))
+        st.html(outcomes)
 
 
 def show_samples(page: SeriesPage, *, state: SeriesState, version: int) -> None:

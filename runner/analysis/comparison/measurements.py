@@ -21,7 +21,7 @@ import numpy as np
 
 from compile_hud.db.records.metrics import METRICS, Direction, Metric
 from compile_hud.db.records.results import Measurement, Verdict
-from compile_hud.db.shared.text import signed_percent
+from compile_hud.db.shared.text import signed_percent, significant
 from compile_hud.runner.analysis.comparison.log_change import (
     LogChange,
     bounded_ratio,
@@ -242,7 +242,7 @@ def decide_change(
     )
     reason = decision.reason
     if decision.verdict is Verdict.INCONCLUSIVE:
-        reason = _resolution_text(change, floor=floor)
+        reason = _inconclusive_text(change, judgement)
     return dataclasses.replace(
         decision,
         reason=reason,
@@ -252,7 +252,19 @@ def decide_change(
     )
 
 
-def _resolution_text(change: LogChange, *, floor: float) -> str:
+def is_beyond(change: LogChange, *, floor: float) -> bool:
+    """Return whether the 95 % interval lies wholly beyond the floor, on either side."""
+    low, high = change.interval()
+    return low > 1 + floor or high < 1 / (1 + floor)
+
+
+def _inconclusive_text(change: LogChange, judgement: Judgement) -> str:
+    floor = judgement.floor
+    if is_beyond(change, floor=floor):
+        return (
+            f"p = {_p_value_text(change.p_value)} is above {_p_value_text(judgement.max_p)}, the"
+            " limit that keeps false alarms rare over all comparisons: it takes more launches"
+        )
     seen = signed_percent(change.resolution()).lstrip("+")
     if change.resolution() < floor:
         return f"an interval of {seen} either way reaches {100 * floor:g} %: it takes more launches"
@@ -369,6 +381,10 @@ def _verdict(is_higher: bool, direction: Direction) -> Verdict:
 def _is_relevant(ratio: float, *, low: float, high: float, floor: float) -> bool:
     far = high if ratio > 1 else low
     return _size(ratio) > 1 + DEFAULT_CONFIG.trigger_share * floor and _size(far) >= 1 + floor
+
+
+def _p_value_text(p_value: float) -> str:
+    return significant(p_value, digits=2)
 
 
 def _size(ratio: float) -> float:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from compile_hud.db.records.results import Verdict
-from compile_hud.db.shared.text import counted
+from compile_hud.db.shared.text import counted, significant
 from compile_hud.runner.analysis.comparison.log_change import LogChange, num_launches_to_settle
 from compile_hud.runner.analysis.comparison.noise_model import NoiseSource
 from compile_hud.runner.analysis.comparison.runs import CaseComparison, floor_of
@@ -47,15 +47,19 @@ class Resolution:
     def text(self) -> str:
         """Return the resolution as a sentence."""
         launches = counted(self.num_launches, "more launch")
-        floor = _percent(self.floor)
-        most = f", at most {_percent(self.largest)}" if self.num_inconclusive > 1 else ""
-        seen = f"could have seen {_percent(self.seen)}{most}"
+        floor = f"{100 * self.floor:g} %"
+        seen, largest = _percent(self.seen), _percent(self.largest)
+        is_half = largest != seen
+        text = f"could have seen {seen}"
         if self.seen < self.floor:
             # A change between the two neither shows for sure nor is ruled out.
-            seen = f"intervals of {_percent(self.seen)} either way reach it"
+            text = f"an interval of {seen} either way reaches it"
+        elif is_half:
+            text = f"half of them could have seen {seen}, all of them {largest}"
+        settled = "half of them" if is_half else floor
         return (
-            f"{self.num_inconclusive} of {self.num_compared} could not tell {floor}: {seen};"
-            f" about {launches} would settle {floor}"
+            f"{self.num_inconclusive} of {counted(self.num_compared, 'comparison')} could not tell"
+            f" {floor}: {text}; about {launches} would settle {settled}"
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -133,4 +137,4 @@ def _num_more_launches(change: LogChange, *, floor: float) -> int:
 
 
 def _percent(size: float) -> str:
-    return f"{100 * size:.2g} %"
+    return f"{significant(100 * size, digits=2)} %"

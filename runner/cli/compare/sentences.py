@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from compile_hud.db.records.results import Outcome, Verdict
 from compile_hud.db.shared.text import counted, first_line, signed
-from compile_hud.runner.analysis.comparison.measurements import CHANGED, Comparison
+from compile_hud.runner.analysis.comparison.measurements import CHANGED, Comparison, is_beyond
 from compile_hud.runner.analysis.comparison.paired import main_metric
 from compile_hud.runner.analysis.comparison.resolution import launches_to_settle
 from compile_hud.runner.analysis.comparison.runs import CaseComparison
@@ -84,6 +84,8 @@ def _verdict_text(change: CaseChange, row: CaseComparison, *, floor: float) -> s
     seen_text = f"could have seen {100 * seen:.1f} %"
     if seen < floor:
         seen_text = f"an interval of {100 * seen:.1f} % either way reaches {100 * floor:g} %"
+    if is_beyond(row.comparison.change, floor=floor):
+        seen_text = f"the change is beyond {100 * floor:g} %, but not yet significant"
     return (
         f"could not tell: {seen_text}, and about"
         f" {counted(more, 'more pair')} of launches would settle {100 * floor:g} %"

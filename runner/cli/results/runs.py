@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from compile_hud.db.queries.runs import load_runs
+from compile_hud.db.records.results import Outcome
 from compile_hud.db.records.summaries import RunSummary
 from compile_hud.db.shared.model_code import revisions_text
 from compile_hud.db.shared.text import short_revision
@@ -35,7 +36,8 @@ def runs(workspace: Workspace, *, limit: int, as_json: bool) -> None:
     has_own = any(revisions_text(summary.run) for summary in summaries)
     own = ("model code",) if has_own else ()
     names = ("run", "started (UTC)", "state", "suite", "toolchain", "revision", *own, "machine")
-    columns = [*(Column(name=name) for name in names), Column(name="ok", is_number=True)]
+    counts = (Column(name="ok", is_number=True), Column(name="other outcomes"))
+    columns = [*(Column(name=name) for name in names), *counts]
     print_table(columns, rows=[_cells(summary, has_own=has_own) for summary in summaries])
 
 
@@ -50,8 +52,18 @@ def _cells(summary: RunSummary, *, has_own: bool) -> tuple[str, ...]:
         short_revision(run.revision),
         *((revisions_text(run) or "-",) if has_own else ()),
         run.machine,
-        f"{summary.num_expected}/{len(run.plan)}",
+        f"{summary.num_by_outcome.get(Outcome.OK, 0)}/{len(run.plan)}",
+        _other_outcomes(summary),
     )
+
+
+def _other_outcomes(summary: RunSummary) -> str:
+    others = [
+        f"{number} {str(outcome).replace('_', ' ')}"
+        for outcome, number in summary.num_by_outcome.items()
+        if outcome is not Outcome.OK
+    ]
+    return ", ".join(others) or "-"
 
 
 def _run_json(summary: RunSummary) -> dict[str, Any]:

@@ -51,6 +51,19 @@ def test_a_part_in_which_nothing_was_measured_reports_it(
 
 
 @pytest.mark.usefixtures("seeded")
+def test_a_case_that_fails_now_reports_the_age_of_its_value(
+    open_page: OpenPage, words: SnapshotAssertion
+) -> None:
+    page = open_page("series", case=dashboard_stores.FAILING.key)
+    assert texts_of(page, "notice") == words
+    num_failed = dashboard_stores.NUM_NIGHTS - dashboard_stores.BAD_NIGHT
+    assert [row[1] for row in texts_of_rows(page, "outcomes")] == ["failed"] * num_failed
+    sound = open_page("series", **SERIES)
+    assert not any("no value" in text for text in texts_of(sound, "notice"))
+    assert "Runs without a value" not in texts_of(sound, "h2")
+
+
+@pytest.mark.usefixtures("seeded")
 def test_single_samples_are_drawn_on_request_and_the_url_reports_it(open_page: OpenPage) -> None:
     page = open_page("series", **SERIES)
     num_layers = len(trend_of(page)["layer"])

@@ -23,6 +23,7 @@ from compile_hud.app.views.kernels.breakdown import (
 from compile_hud.app.views.kernels.counters import MAX_COLUMNS, counter_columns, hidden_counters
 from compile_hud.app.views.kernels.tables import (
     counter_table,
+    find_kernel,
     kernel_facts,
     kernel_id,
     kernel_table,
@@ -110,6 +111,14 @@ def test_an_id_is_that_of_the_name_the_code_and_the_shapes() -> None:
     others = [{"name": "other"}, {"shapes": "[9]"}, {"source_hash": ""}, {"library": "aten"}]
     ids = {kernel_id(dataclasses.replace(FUSED, **other)) for other in others}  # type: ignore[arg-type]
     assert len(ids | {kernel_id(FUSED)}) == 5
+
+
+def test_a_kernel_is_found_by_its_id_its_name_and_its_label() -> None:
+    assert find_kernel(KERNELS, kernel_id(PRODUCT)) is PRODUCT
+    assert find_kernel(KERNELS, FUSED.name) is FUSED
+    assert find_kernel(KERNELS, FUSED.label) is FUSED
+    assert find_kernel(KERNELS, "aten::bmm") is None
+    assert find_kernel(KERNELS, "") is None
 
 
 def test_a_row_that_was_selected_is_its_kernel() -> None:

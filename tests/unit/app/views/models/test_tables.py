@@ -57,18 +57,33 @@ def test_a_mode_leads_to_the_case_that_is_not_ok() -> None:
     big = make_case("bert", shape="full")
     (item,) = healths(latest(BERT), latest(big, outcome=Outcome.OUT_OF_MEMORY))
     (mode,) = item.modes
-    assert (mode.num_ok, mode.num_cases, mode.case) == (1, 2, big)
+    assert (mode.num_by_state, mode.num_bad, mode.case) == ({"ok": 1, "out_of_memory": 1}, 1, big)
     html = table_of(item)
     assert "1 of 2" in html
     assert "out of memory" in html
     assert "run?run=run-1&amp;case=bert%2Finference%2Ffull" in html
 
 
+def test_a_mode_without_a_measurement_is_neither_ok_nor_bad() -> None:
+    full = make_case("bert", shape="full")
+    (single,) = healths(latest(BERT, outcome=Outcome.UNAVAILABLE))
+    (both,) = healths(
+        latest(BERT, outcome=Outcome.SAME_CODE), latest(full, outcome=Outcome.SAME_CODE)
+    )
+    (mixed,) = healths(latest(BERT), latest(full, outcome=Outcome.SAME_CODE))
+    assert [item.num_bad for item in (single, both, mixed)] == [0, 0, 0]
+    assert ">unavailable<" in table_of(single)
+    assert "same code" in table_of(both)
+    assert "0 of 2" not in table_of(both)
+    assert "1 of 2" in table_of(mixed)
+    assert "1 same code" in table_of(mixed)
+
+
 def test_a_vanished_case_is_not_ok_and_settled_alerts_do_not_count() -> None:
     alert = make_alert("gone", case=BERT, kind="vanished", metric="outcome", unit="")
     settled = make_alert("settled", case=BERT, state=AlertState.EXPECTED)
     (item,) = healths(latest(BERT), alerts=(alert, settled))
-    assert (item.num_bad, item.num_open, item.modes[0].why) == (1, 1, "vanished")
+    assert (item.num_bad, item.num_open, item.modes[0].num_by_state) == (1, 1, {"vanished": 1})
 
 
 def test_muted_regressions_are_counted_apart_while_they_are_muted() -> None:

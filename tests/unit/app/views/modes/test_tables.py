@@ -79,6 +79,11 @@ def test_the_overview_names_the_models_for_which_the_mode_fails() -> None:
     assert "unet: failed" in overview_table(page.in_order, state=ModesState())
 
 
+def test_the_overview_tells_a_loss_from_a_small_gain(words: SnapshotAssertion) -> None:
+    page = page_of(measured("default", 0.64, 5), TRAINING)
+    assert html_words(overview_table(page.in_order, state=ModesState()))[-12:] == words
+
+
 def test_the_overview_leads_to_the_group_and_keeps_the_price() -> None:
     state = ModesState(cache="warm", calls="5000", rows="all")
     page = page_of(*BOTH, TRAINING, cache="warm", calls="5000")

@@ -77,6 +77,18 @@ def test_planted_slowdown_is_a_regression() -> None:
     assert 1 < comparison.low < 1.15
 
 
+@pytest.mark.parametrize("candidate", [1.15, 1 / 1.15])
+def test_an_interval_beyond_the_floor_gives_the_limit_as_reason(
+    candidate: float, words: SnapshotAssertion
+) -> None:
+    one = compare([1.0, 1.01, 0.99], [candidate * level for level in (1.0, 1.01, 0.99)])
+    assert one.verdict in (Verdict.REGRESSION, Verdict.IMPROVEMENT)
+    many = judgement(0.02, num_comparisons=10**7)
+    comparison = compare([1.0, 1.01, 0.99], [candidate * n for n in (1.0, 1.01, 0.99)], by=many)
+    assert comparison.verdict is Verdict.INCONCLUSIVE
+    assert without_numbers(comparison.reason) == words
+
+
 def test_planted_speedup_is_an_improvement() -> None:
     comparison = compare([1.15, 1.16, 1.14], [1.0, 1.01, 0.99])
     assert comparison.verdict is Verdict.IMPROVEMENT

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.records.metrics import Direction
 from compile_hud.runner.analysis.comparison.log_change import (
@@ -73,6 +74,22 @@ def test_the_resolution_is_the_median_of_what_could_not_tell_by_floor() -> None:
     assert times.largest == pytest.approx(math.expm1(1.96 * 0.2), rel=1e-3)
     assert (compilations.num_inconclusive, compilations.floor) == (1, pytest.approx(0.15))
     assert has_inconclusive(rows)
+
+
+def test_the_sentence_has_plain_numbers_and_no_second_one_that_says_the_same(
+    words: SnapshotAssertion,
+) -> None:
+    groups = {
+        "one": [row(0.001), row(0.04)],
+        "equal": [row(0.04)] * 3,
+        "wide": [row(0.03), row(0.04), row(1.2)],
+        "huge": [row(1.2)] * 2,
+    }
+    texts = {
+        name: [item.text for item in resolutions(rows, fail_above=0.05)]
+        for name, rows in groups.items()
+    }
+    assert texts == words
 
 
 def test_a_larger_floor_takes_fewer_launches() -> None:
