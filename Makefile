@@ -52,7 +52,7 @@ test: $(VENV)/.installed ## run all tests but those of the night (PYTEST_ARGS="t
 	@$(PYTEST) $(PYTEST_ARGS)
 
 .PHONY: test-nightly
-test-nightly: $(VENV)/.installed ## run every test, also those that take hours: the zoo, a second torch, many examples
+test-nightly: $(VENV)/.installed ## run every test, the slow ones too: the zoo, a second torch, many examples
 	@HYPOTHESIS_PROFILE=nightly $(PYTEST) --nightly tests $(PYTEST_ARGS)
 
 .PHONY: check

@@ -90,13 +90,14 @@ def own_locks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def catch_interrupts() -> Iterator[None]:
-    """Hear Ctrl-C also where it is ignored, as in whatever a script's `&` starts.
+    """Hear Ctrl-C and a hangup also where they are ignored, as under a script's `&` and `nohup`.
 
-    What a test starts would ignore it as well.
+    What a test starts would ignore them as well.
     """
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        yield
-        return
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    defaults = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    ignored = [number for number in defaults if signal.getsignal(number) is signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, defaults[number])
     yield
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)

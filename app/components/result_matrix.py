@@ -31,6 +31,8 @@ from compile_hud.db.shared.text import counted
 DIMENSIONS = ("phase", "shape", "dtype", "device")
 # Nightly runs start within minutes of each other; an older run missed a night.
 _STALE_AFTER = timedelta(hours=36)
+# A warning that has a note of its own in the cell.
+_NOTED_CODES = frozenset({"mode-fallback"})
 # Some screens, the worst first: the trends of thousands of cells are most of a page's bytes.
 _ROWS_WITH_TREND = 60
 # The class of a mark of another revision, and its explanation below the matrix.
@@ -259,8 +261,11 @@ def _cell(
     notes += others
     if newest - cell.run_started_at > _STALE_AFTER:
         notes.append(Note(text=age(cell.run_started_at, now=newest).replace("ago", "older")))
+    details = run_url(cell.run_id, case_key=summary.case.key)
     if not summary.outcome.is_expected:
-        notes.append(Note(text="log", href=run_url(cell.run_id, case_key=summary.case.key)))
+        notes.append(Note(text="log", href=details))
+    elif num := sum(warning.code not in _NOTED_CODES for warning in summary.warnings):
+        notes.append(Note(text=counted(num, "warning"), href=details))
     measured = summary.measurements.get(metric)
     if metric == "speedup" and measured is not None:
         notes = [*_latency_notes(summary.measurements), *notes]

@@ -116,7 +116,7 @@ def sign_in(monkeypatch: pytest.MonkeyPatch) -> SignIn:
 
 
 @pytest.fixture
-def open_page(store_path: Path) -> Iterator[OpenPage]:  # noqa: ARG001
+def open_page(store_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenPage]:  # noqa: ARG001
     """Return a function that runs a page by its path with URL parameters."""
 
     import streamlit as st
@@ -128,6 +128,9 @@ def open_page(store_path: Path) -> Iterator[OpenPage]:  # noqa: ARG001
             page.query_params[name] = value
         return page.run()
 
+    # Each run looks for components in all installed packages, which takes longer than the page.
+    scanner = "streamlit.components.v2.manifest_scanner.scan_component_manifests"
+    monkeypatch.setattr(scanner, lambda *_args: [])
     yield run
     st.cache_data.clear()
     read_cache().clear()

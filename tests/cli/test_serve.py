@@ -3,7 +3,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import sys
 import threading
 from pathlib import Path
 from typing import NoReturn
@@ -25,9 +24,8 @@ from compile_hud.runner.scheduling.job_worker import JobWorker
 from compile_hud.runner.scheduling.scheduler import scheduling
 from tests.support.builders import make_run
 from tests.support.fakes import FakeExecutor
+from tests.support.stores.open_instances import PAUSE
 from tests.support.terminal import Terminal
-
-PAUSE = [sys.executable, "-c", "import signal; signal.pause()"]
 
 
 @pytest.fixture

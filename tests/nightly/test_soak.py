@@ -19,7 +19,7 @@ def test_cases_in_a_row_leave_no_process_no_descriptor_and_no_file(
     tmp_path: Path,
 ) -> None:
     *_, it = soak(tmp_path, num_cases=12, num_shapes=3, toolchains=simulated(tmp_path))
-    growth = it.findings(num_warm_up=3)
+    growth = it.summary(num_warm_up=3)
     assert growth["outcomes"] == {"ok": 12}
     assert growth["num_open_jobs"] == 0
     for name in ("num_descriptors", "num_threads", "num_processes", "num_files"):
@@ -30,7 +30,7 @@ def test_cases_in_a_row_leave_no_process_no_descriptor_and_no_file(
 def test_nights_that_were_judged_before_leave_nothing_where_the_soak_looks(tmp_path: Path) -> None:
     before = judge_before(tmp_path / "before", num_nights=2, num_shapes=2)
     assert not (tmp_path / "ends.jsonl").exists()
-    assert before.findings(num_warm_up=0)["outcomes"] == {"ok": 4}
+    assert before.summary(num_warm_up=0)["outcomes"] == {"ok": 4}
     assert len((tmp_path / "before" / "ends.jsonl").read_text().splitlines()) == 2
 
 
@@ -78,7 +78,7 @@ def test_a_leak_is_found(tmp_path: Path) -> None:
         toolchains=simulated(tmp_path),
         leak_bytes=leak_bytes,
     )
-    slope = it.findings(num_warm_up=1)["slopes"]["heap_bytes"]
+    slope = it.summary(num_warm_up=1)["slopes"]["heap_bytes"]
     assert slope["low_per_1000_cases"] > 900 * leak_bytes
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import select
+from sqlalchemy.exc import ProgrammingError
 from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.errors import MixedStoreError, NotFoundError, RecordError
@@ -49,6 +50,17 @@ VIT = make_case("vit")
 def absent(request: pytest.FixtureRequest) -> Store:
     """Return a store of which nothing exists yet."""
     return Store(request.getfixturevalue(request.param))
+
+
+def test_stores_that_do_not_exist_read_as_empty_inside_one_another(tmp_path: Path) -> None:
+    stores = [Store(f"duckdb:///{tmp_path / name}.duckdb") for name in ("one", "other")]
+    for _ in range(2):
+        with stores[0].read() as first, stores[1].read() as second:
+            assert first is not second
+            assert [first.execute(select(PlanTable)).all() for _ in stores] == [[], []]
+            with pytest.raises(ProgrammingError):
+                second.exec_driver_sql("select * from nothing")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_store_that_does_not_exist_reads_as_empty(absent: Store) -> None:

@@ -256,8 +256,8 @@ def case_table(
         HtmlColumn(label="variant"),
         *(HtmlColumn(label=name) for name in dimensions),
         HtmlColumn(label="outcome"),
-        *(_column(clocks.get(name, name), scales[name], models) for name in _METRICS),
         WARNINGS_COLUMN,
+        *(_column(clocks.get(name, name), scales[name], models) for name in _METRICS),
     )
     order = {outcome: rank for rank, outcome in enumerate(_OUTCOME_ORDER)}
     results = sorted(
@@ -362,7 +362,7 @@ def _row(
         _value(result, metric=name, scale=scales[key], run=page.run)
         for key, name in _names(result, clocks).items()
     ]
-    return (*_identity(case, page, dimensions), outcome, *values, warnings_cell(result))
+    return (*_identity(case, page, dimensions), outcome, warnings_cell(result), *values)
 
 
 def _value(result: ResultSummary, *, metric: str, scale: Scale, run: Run) -> Cell:

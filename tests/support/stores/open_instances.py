@@ -13,8 +13,9 @@ import multiprocessing.process
 import os
 import shutil
 import subprocess
+import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -31,6 +32,8 @@ from compile_hud.db.store import Store
 
 # These programs open no store.
 _OTHER_PROGRAMS = {"git", "nvidia-smi"}
+# Stands for the dashboard, and opens none either.
+PAUSE = [sys.executable, "-c", "import signal; signal.pause()"]
 # A new store is written to a draft of this name, and then moved.
 _DRAFT = ".new"
 # These read or replace a file behind DuckDB's back.
@@ -176,14 +179,15 @@ def _closing_files(call: Callable[..., Any], instances: OpenInstances) -> Callab
 
 def _closing_all(call: Callable[..., Any], instances: OpenInstances) -> Callable[..., Any]:
     def closing(*arguments: Any, **options: Any) -> Any:
-        if _program(arguments) not in _OTHER_PROGRAMS:
+        if _may_open_stores(arguments[1] if len(arguments) > 1 else ()):
             instances.close_all()
         return call(*arguments, **options)
 
     return closing
 
 
-def _program(arguments: Sequence[Any]) -> str:
-    """Return the program that a process is started with, empty for a process of Python."""
-    command = arguments[1] if len(arguments) > 1 else ()
-    return str(command[0]) if isinstance(command, (list, tuple)) and command else ""
+def _may_open_stores(command: object) -> bool:
+    """Return whether the process of `command` may open a store; empty for a process of Python."""
+    if not isinstance(command, (list, tuple)) or not command:
+        return True
+    return command[0] not in _OTHER_PROGRAMS and list(command) != PAUSE

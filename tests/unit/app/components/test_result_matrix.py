@@ -90,6 +90,15 @@ def test_a_case_without_the_metric_says_so(words: SnapshotAssertion) -> None:
     assert cell.title == words
 
 
+def test_a_value_with_warnings_leads_to_them() -> None:
+    warnings = [RunWarning(code="noisy", text="the clock moved"), RunWarning(code="b", text="b")]
+    cell = only_cell(latest(DEFAULT, values={"latency_s": 0.01}, warnings=warnings))
+    (note,) = cell.notes
+    assert note.text == "2 warnings"
+    assert note.href.startswith("run?run=run-1&case=")
+    assert "the clock moved" in cell.title
+
+
 def test_what_was_never_measured_is_a_dash() -> None:
     matrix = matrix_of(latest(EAGER), latest(make_case("vit", mode="default")))
     assert [[cell.text for cell in row[1:]] for row in matrix.rows] == [
