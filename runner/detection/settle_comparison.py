@@ -2,7 +2,8 @@
 
 The launches of both sides are interleaved if there are toolchains at both revisions: the spread
 between runs is then no part of the comparison. Otherwise the candidate alone is launched in rounds,
-and compared with the baseline by the learnt noise.
+and compared with the baseline by the learnt noise. Cases with an undecided speedup come first and
+share the time: a speedup decides between modes, and its sides share the machine.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from compile_hud.db.records.results import Case, CaseResult, Outcome, RunDocument
+from compile_hud.db.records.results import Case, CaseResult, Outcome, RunDocument, Verdict
 from compile_hud.db.records.summaries import Series
 from compile_hud.db.shared.text import counted
 from compile_hud.runner.analysis.comparison.paired import PairStandard, is_decided
@@ -25,13 +26,29 @@ from compile_hud.runner.execution.cold_cache_sessions import LAUNCHES_FROM_COLD
 from compile_hud.runner.execution.paired_launches import MIN_PAIRS, PairLimits, PairResult
 from compile_hud.runner.workspace import Workspace
 
+SPEEDUP = "speedup"
 # More rounds of a candidate narrow nothing: the baseline's launches are what they are.
 MAX_ROUNDS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UndecidedCase:
+    """A case with undecided rows, and the most launches that one of them needs.
+
+    It `is_by_speedup` if its speedup is one of them.
+    """
+
+    case: Case
+    num_launches: int = 0
+    is_by_speedup: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonSettler:
-    """Takes more launches of undecided cases for `budget`, those that need the fewest first."""
+    """Takes more launches of undecided cases for `budget`.
+
+    Cases with an undecided speedup come first, then those that need the fewest launches.
+    """
 
     budget: timedelta
     fail_above: float
@@ -50,7 +67,7 @@ class ComparisonSettler:
 
         The device is locked meanwhile. Raises RunInterrupted after a stop.
         """
-        cases = self._undecided(rows)
+        cases = undecided_cases(rows, fail_above=self.fail_above)
         if not cases:
             return list(rows)
         documents = (baseline, candidate)
@@ -64,21 +81,10 @@ class ComparisonSettler:
         by_key = {(row.case.key, row.metric): row for row in repeated}
         return [_settled(row, by_key.get((row.case.key, row.metric))) for row in rows]
 
-    def _undecided(self, rows: Sequence[CaseComparison]) -> list[Case]:
-        """Return the undecided cases, those that need the fewest launches first."""
-        needed: dict[str, tuple[int, Case]] = {}
-        for row in rows:
-            num = launches_to_settle(row, fail_above=self.fail_above)
-            # A launch that finds a warm cache says nothing about a cold compilation.
-            if num is not None and LAUNCHES_FROM_COLD.get(row.metric) != 1:
-                most = max(num, needed.get(row.case.key, (0, row.case))[0])
-                needed[row.case.key] = (most, row.case)
-        return [case for _, case in sorted(needed.values(), key=lambda item: item[0])]
-
     def _measure(
         self,
         bench: Bench,
-        cases: Sequence[Case],
+        cases: Sequence[UndecidedCase],
         documents: tuple[RunDocument, RunDocument],
         histories: Sequence[Series],
     ) -> list[CaseComparison]:
@@ -97,20 +103,26 @@ class ComparisonSettler:
             left = end - self.workspace.dependencies.now()
             if left <= timedelta(0):
                 break
-            stop = end - left + left / (len(cases) - index)
+            num_left = sum(item.is_by_speedup is case.is_by_speedup for item in cases[index:])
+            stop = end - left + left / num_left
             rows.extend(self._in_turn(bench, case, other, num_cases=len(cases), stop=stop))
         return rows
 
     def _in_turn(
-        self, bench: Bench, case: Case, other: Toolchain, *, num_cases: int, stop: datetime
+        self, bench: Bench, item: UndecidedCase, other: Toolchain, *, num_cases: int, stop: datetime
     ) -> Sequence[CaseComparison]:
         """Return the rows of launches in turn until they are decided or `stop` has come."""
+        case = item.case
         limits = PairLimits(min_launches=MIN_PAIRS, fail_above=self.fail_above, num_cases=num_cases)
         standard = PairStandard(fail_above=self.fail_above)
 
         def is_enough(pair: PairResult, _number: int) -> bool:
-            is_over = self.workspace.dependencies.now() >= stop
-            return is_over or is_decided(pair.rows, standard=standard)
+            if self.workspace.dependencies.now() >= stop:
+                return True
+            speedup = next((row for row in pair.rows if row.metric == SPEEDUP), None)
+            if item.is_by_speedup and speedup is not None:
+                return speedup.comparison.verdict is not Verdict.INCONCLUSIVE
+            return is_decided(pair.rows, standard=standard)
 
         pair = bench.measure_in_turn(case, baseline=other, limits=limits, is_enough=is_enough)
         are_ok = all(side.outcome is Outcome.OK for side in (pair.baseline, pair.candidate))
@@ -119,7 +131,7 @@ class ComparisonSettler:
     def _in_rounds(
         self,
         bench: Bench,
-        cases: Sequence[Case],
+        cases: Sequence[UndecidedCase],
         documents: tuple[RunDocument, RunDocument],
         histories: Sequence[Series],
         end: datetime,
@@ -128,7 +140,7 @@ class ComparisonSettler:
         before, after = documents
         more: list[CaseResult] = []
         rows: list[CaseComparison] = []
-        waiting = list(cases)
+        waiting = [item.case for item in cases]
         for _ in range(MAX_ROUNDS):
             num_before = len(more)
             for case in waiting:
@@ -140,12 +152,30 @@ class ComparisonSettler:
             # All cases are compared, since their noise is learnt together.
             longer = dataclasses.replace(after, results=(*after.results, *more))
             rows = compare_results(before, longer, fail_above=self.fail_above, histories=histories)
-            undecided = {case.key for case in self._undecided(rows)}
+            undecided = {
+                item.case.key for item in undecided_cases(rows, fail_above=self.fail_above)
+            }
             waiting = [case for case in waiting if case.key in undecided]
             is_over = self.workspace.dependencies.now() >= end
             if not waiting or is_over or len(more) == num_before:
                 break
         return rows
+
+
+def undecided_cases(rows: Sequence[CaseComparison], *, fail_above: float) -> list[UndecidedCase]:
+    """Return the undecided cases in the order in which they are launched."""
+    needed: dict[str, UndecidedCase] = {}
+    for row in rows:
+        num = launches_to_settle(row, fail_above=fail_above)
+        # A launch that finds a warm cache says nothing about a cold compilation.
+        if num is not None and LAUNCHES_FROM_COLD.get(row.metric) != 1:
+            known = needed.get(row.case.key, UndecidedCase(case=row.case))
+            needed[row.case.key] = dataclasses.replace(
+                known,
+                num_launches=max(num, known.num_launches),
+                is_by_speedup=known.is_by_speedup or row.metric == SPEEDUP,
+            )
+    return sorted(needed.values(), key=lambda item: (not item.is_by_speedup, item.num_launches))
 
 
 def _settled(row: CaseComparison, repeated: CaseComparison | None) -> CaseComparison:
