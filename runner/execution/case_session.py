@@ -30,6 +30,7 @@ from compile_hud.runner.execution.launch_aggregation import (
 )
 from compile_hud.runner.execution.worker_process import WorkerHost, tail
 from compile_hud.runner.protocol.messages import (
+    STEP_SUFFIX,
     CacheState,
     LaunchReport,
     LaunchRequest,
@@ -165,7 +166,8 @@ class LocalSession:
         try:
             text = Path(request.report_path).read_text(encoding="utf-8")
         except FileNotFoundError:
-            report = report_of_ending(ending, log_tail=tail(log), limit_s=limit_s)
+            step = _last_step(Path(request.report_path))
+            report = report_of_ending(ending, log_tail=tail(log), limit_s=limit_s, step=step)
         else:
             report = LaunchReport.from_json(json.loads(text))
             report = replace(report, details={**report.details, "launch_wall_s": wall_s})
@@ -173,6 +175,14 @@ class LocalSession:
         if report.outcome is Outcome.FAILED and _is_full(self._folder):
             return report_disk_full(report, folder=self._folder.parent)
         return report
+
+
+def _last_step(report: Path) -> str:
+    """Return the step that a launch without a report had begun, empty before the first one."""
+    try:
+        return report.with_suffix(STEP_SUFFIX).read_text(encoding="ascii")
+    except OSError:
+        return ""
 
 
 def _is_full(folder: Path) -> bool:

@@ -55,8 +55,18 @@ def report_disk_full(report: LaunchReport, *, folder: Path) -> LaunchReport:
     )
 
 
-def report_of_ending(ending: Ending, *, log_tail: str, limit_s: float) -> LaunchReport:
-    """Return the report of a launch that left none."""
+def report_of_ending(
+    ending: Ending, *, log_tail: str, limit_s: float, step: str = ""
+) -> LaunchReport:
+    """Return the report of a launch that left none; `step` is the last one that it began."""
+    report = _report_of_ending(ending, log_tail=log_tail, limit_s=limit_s)
+    if not step or ending.text == "cancelled":
+        return report
+    reason = f"{report.reason}; the step was `{step}`"
+    return replace(report, reason=reason, details={**report.details, "ended_in": step})
+
+
+def _report_of_ending(ending: Ending, *, log_tail: str, limit_s: float) -> LaunchReport:
     kind, _, number = ending.text.partition(" ")
     if kind == "timeout":
         return LaunchReport(

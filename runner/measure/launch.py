@@ -11,12 +11,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import torch
 
 from compile_hud.db.records.results import SAME_CODE_AS, Dtype, Outcome, Phase
 from compile_hud.models_zoo.catalog.errors import UnavailableModelError
+from compile_hud.runner.measure.accuracy.aligned import check_aligned
 from compile_hud.runner.measure.accuracy.oracle_cache import check_against, find_reference
+from compile_hud.runner.measure.accuracy.step import Reference
 from compile_hud.runner.measure.compile.code_signature import same_code_as
 from compile_hud.runner.measure.compile.compiler import is_by_dynamo, unavailable_reason
 from compile_hud.runner.measure.compile.dynamo import recorded_compiles
@@ -30,18 +33,20 @@ from compile_hud.runner.measure.kernels.profiler_ranges import named_range
 from compile_hud.runner.measure.kernels.provenance import recorded_origins
 from compile_hud.runner.measure.latency.sampling import sample
 from compile_hud.runner.measure.model_transforms import TransformError, apply_transform
+from compile_hud.runner.measure.own_compilation import turn_own_compilation_off
 from compile_hud.runner.measure.quantization import report_quantized
 from compile_hud.runner.measure.resources.counters_step import report_counters
 from compile_hud.runner.measure.resources.energy import report_energy
 from compile_hud.runner.measure.resources.flops import report_work
 from compile_hud.runner.measure.resources.memory import report_memory
+from compile_hud.runner.measure.resources.memory_growth import report_growth
 from compile_hud.runner.measure.resources.training_breakdown import report_breakdown
-from compile_hud.runner.measure.runtimes.registry import check_runtime
+from compile_hud.runner.measure.runtimes.registry import allocates_itself, check_runtime
 from compile_hud.runner.measure.shape_sweep import is_swept, sweep_shapes
 from compile_hud.runner.measure.steps import StepLog
 from compile_hud.runner.measure.subject import build_subject
 from compile_hud.runner.measure.turns import locked_autotuning, locked_device, wait_for_turn
-from compile_hud.runner.protocol.messages import LaunchReport, LaunchRequest
+from compile_hud.runner.protocol.messages import STEP_SUFFIX, LaunchReport, LaunchRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +59,7 @@ class _LaunchEnding:
 
 def run_launch(request: LaunchRequest) -> LaunchReport:
     """Return the report of this launch; raise any error of the model or the compiler."""
-    log, findings = StepLog(), Findings()
+    log, findings = StepLog(on_begin=partial(_write_step, request)), Findings()
     with log.step("fingerprint"):
         device = open_device(request.case.device, num_threads=request.settings.num_threads)
         missing_mode = unavailable_reason(request.case, device=device)
@@ -103,6 +108,12 @@ def run_launch(request: LaunchRequest) -> LaunchReport:
     )
 
 
+def _write_step(request: LaunchRequest, name: str) -> None:
+    """Leave the name of the running step for the report of a launch that is ended from outside."""
+    if request.report_path:
+        Path(request.report_path).with_suffix(STEP_SUFFIX).write_text(name, encoding="ascii")
+
+
 def _input_versions(context: Context) -> dict[str, int]:
     """Return autograd's count of writes to each input, eager and variant together."""
     versions = {name: _version(tensor) for name, tensor in context.subject.inputs.items()}
@@ -132,13 +143,7 @@ def _warn_of_changed_inputs(context: Context, *, before: Mapping[str, int]) -> N
 def _measure(context: Context) -> _LaunchEnding:
     """Execute the steps in order until one of them ends the launch."""
     log = context.log
-    reference = None
-    if context.is_first:
-        lock = context.request.settings.device_lock
-        with log.step("eager oracle"), locked_device(lock):
-            reference = find_reference(context)
-            if lock:
-                context.device.give_back()
+    reference = _find_reference(context)
     forward: Forward = context.subject.model
     if context.is_eager:
         context.findings.effective_mode = "eager"
@@ -147,10 +152,12 @@ def _measure(context: Context) -> _LaunchEnding:
             forward = compile_subject(context)
         if variant := same_code_as(context):
             return _LaunchEnding(outcome=Outcome.SAME_CODE, reason=f"{SAME_CODE_AS}{variant}")
+    why_inaccurate = ""
     if reference is not None:
         with log.step("accuracy"):
             why_inaccurate = check_against(context, forward, reference=reference)
-        if why_inaccurate:
+        # Another draw of random numbers is no error yet.
+        if why_inaccurate and (context.is_eager or not reference.is_random):
             return _inaccurate(why_inaccurate)
         del reference
     _take_turn(context)
@@ -160,10 +167,38 @@ def _measure(context: Context) -> _LaunchEnding:
     with log.step("result"):
         if is_by_dynamo(context.request.case):
             report_counts(context, forward)
-    if not is_swept(context):
-        return _LaunchEnding()
-    with log.step("shapes"):
-        return _inaccurate(sweep_shapes(context, forward))
+    if is_swept(context):
+        with log.step("shapes"):
+            if reason := sweep_shapes(context, forward):
+                return _inaccurate(reason)
+    if why_inaccurate:
+        with log.step("aligned accuracy"):
+            return _inaccurate(check_aligned(context))
+    return _LaunchEnding()
+
+
+def _find_reference(context: Context) -> Reference | None:
+    """Return the reference of the first launch, None in later ones."""
+    if not context.is_first:
+        _turn_own_compilation_off(context)
+        return None
+    lock = context.request.settings.device_lock
+    with context.log.step("eager oracle"), locked_device(lock):
+        _turn_own_compilation_off(context)
+        reference = find_reference(context)
+        if lock:
+            context.device.give_back()
+    return reference
+
+
+def _turn_own_compilation_off(context: Context) -> None:
+    line = turn_own_compilation_off(context.subject)
+    if line and context.is_first:
+        context.findings.warn(
+            "eager-compiles",
+            f"the model's own code calls torch.compile ({line}): eager is measured without it",
+            hint="take the call out of the model, so that each variant alone decides",
+        )
 
 
 def _take_turn(context: Context) -> None:
@@ -183,6 +218,8 @@ def _measure_once(context: Context, forward: Forward) -> None:
     log = context.log
     with log.step("memory"):
         report_memory(context, forward)
+        if not allocates_itself(context.request.case):
+            report_growth(context, forward)
     explaining: dict[str, Callable[[Context, Forward], None]] = {}
     if context.request.settings.energy:
         explaining["energy"] = report_energy

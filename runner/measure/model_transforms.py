@@ -65,7 +65,7 @@ def _twin(subject: Subject) -> Subject:
     """Return a subject with its own modules, and the tensors and the optimizer of `subject`."""
     model = subject.model
     shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
-    return dataclasses.replace(subject, model=copy.deepcopy(model, shared))
+    return dataclasses.replace(subject, model=copy.deepcopy(model, shared), compiles_itself=False)
 
 
 def _checkpoint(blocks: Iterable[torch.nn.Module]) -> None:
@@ -88,13 +88,17 @@ def _in_channels_last(subject: Subject) -> Subject:
     model = copy.deepcopy(subject.model)
     # A module's `to` returns itself; weights of other dimensions stay as they are.
     model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return dataclasses.replace(
+    transformed = dataclasses.replace(
         subject,
         model=model,
         inputs={**subject.inputs, **images},
         optimizer=optimizer_of(model, phase=subject.phase),
         scaler=copy.deepcopy(subject.scaler),
+        compiles_itself=False,
     )
+    if subject.start is not None:
+        transformed.remember_start(seed=subject.start.seed)
+    return transformed
 
 
 def repeated_blocks(model: nn.Module) -> list[nn.Module]:

@@ -23,17 +23,25 @@ STEP_ORDER = (
     "kernels",
     "result",
     "shapes",
+    "aligned accuracy",
 )
 
 
 class StepLog:
     """Records the start and the end of each step, in seconds since the log was made.
 
-    `range_of` makes a named range of a step for profilers; by default it does nothing.
+    `range_of` makes a named range of a step for profilers; by default it does nothing. `on_begin`
+    is called with the name of each step before its clock starts.
     """
 
-    def __init__(self, *, now_s: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(
+        self,
+        *,
+        now_s: Callable[[], float] = time.perf_counter,
+        on_begin: Callable[[str], None] = lambda _name: None,
+    ) -> None:
         self._now_s = now_s
+        self._on_begin = on_begin
         self._origin_s = now_s()
         self._open = ""
         self.range_of: Callable[[str], AbstractContextManager[object]] = nullcontext
@@ -60,6 +68,7 @@ class StepLog:
         done = [STEP_ORDER.index(str(entry["name"])) for entry in self.entries]
         assert not done or STEP_ORDER.index(name) > max(done), f"step {name!r} came too late"
         self._open = name
+        self._on_begin(name)
         # The range encloses the clock, so that a step's time excludes the cost of the range.
         with self.range_of(f"hud/{name}"):
             start_s = self._now_s() - self._origin_s

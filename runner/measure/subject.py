@@ -2,12 +2,14 @@
 
 Inference is one forward call under no_grad in eval mode. Training is forward, loss, backward and an
 AdamW step in train mode (dropout is off in the zoo). Eager and compiled share parameters and, in
-training, the optimizer, so that both work on the same numbers in the same memory.
+training, the optimizer, so that both work on the same numbers in the same memory. Eager runs with
+compilation off if the model's own code calls torch.compile.
 """
 
 from __future__ import annotations
 
 import copy
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -23,7 +25,9 @@ from compile_hud.runner.measure.accuracy.outputs import (
     as_vector,
     flatten_outputs,
     floating_tensors,
+    named_tensors,
 )
+from compile_hud.runner.measure.accuracy.start_state import StartState
 from compile_hud.runner.measure.checkout import check_imports, enter
 from compile_hud.runner.measure.device import Device
 from compile_hud.runner.protocol.messages import LaunchRequest
@@ -39,6 +43,9 @@ LOSS_SCALES = (65536.0, 1024.0, 1.0)
 # Weights of every other dtype are in fp32.
 WEIGHT_DTYPES = {Dtype.BF16: torch.bfloat16, Dtype.FP16: torch.float16}
 AUTOCAST_DTYPES = {Dtype.BF16_AUTOCAST: torch.bfloat16, Dtype.FP16_AUTOCAST: torch.float16}
+
+# Every module has these: parameters, buffers, hooks, other modules.
+_MODULE_ATTRIBUTES = frozenset(vars(torch.nn.Module()))
 
 Loss = Callable[[Any, Mapping[str, torch.Tensor]], torch.Tensor]
 Forward = Callable[..., Any]
@@ -65,6 +72,20 @@ class Subject:
     loss: Loss
     optimizer: torch.optim.Optimizer | None = None
     scaler: torch.amp.GradScaler | None = None
+    # Without it results start from whatever the run before left.
+    start: StartState | None = None
+    # Compilation is off while `model` itself is called.
+    compiles_itself: bool = False
+
+    def remember_start(self, *, seed: int) -> None:
+        """Let each later `result` start from the present inputs and buffers, and from `seed`."""
+        tensors = (*self.inputs.values(), *self.model.buffers())
+        self.start = StartState.of(tensors, seed=seed)
+
+    def start_over(self) -> None:
+        """Restore the inputs, buffers and random numbers of the start, if it was remembered."""
+        if self.start is not None:
+            self.start.restore()
 
     def autocast(self) -> AbstractContextManager[Any]:
         """Return the autocast context of this dtype, a null context without one."""
@@ -82,12 +103,14 @@ class Subject:
     def result(self, forward: Forward) -> Result:
         """Return the result to check: the outputs and, in training, `gradients`.
 
-        The gradients are separate, since they are so much smaller that the outputs would hide any
-        error in them.
+        Each result starts over, so that several can be compared. The gradients are separate, since
+        they are so much smaller that the outputs would hide any error in them.
         """
         if self.phase is Phase.INFERENCE:
+            self.start_over()
             return flatten_outputs(self._infer(forward))
         for scale in LOSS_SCALES if self.scaler is not None else (1.0,):
+            self.start_over()
             self.zero_grad()
             outputs, loss = self.forward_loss(forward, inputs=self.inputs)
             (loss * scale).backward()
@@ -112,16 +135,24 @@ class Subject:
         if self.optimizer is not None:
             for state in self.optimizer.state.values():
                 yield from (value for value in state.values() if torch.is_tensor(value))
+        for _, tensor in held_tensors(self.model):
+            yield from plain_tensors(tensor)
 
     def _infer(self, forward: Forward) -> object:
-        with torch.no_grad(), self.autocast():
+        with torch.no_grad(), self.autocast(), self._stance(forward):
             return forward(**self.inputs)
+
+    def _stance(self, forward: Forward) -> AbstractContextManager[Any]:
+        if not self.compiles_itself or forward is not self.model:
+            return nullcontext()
+        stance: AbstractContextManager[Any] = torch.compiler.set_stance("force_eager")
+        return stance
 
     def forward_loss(
         self, forward: Forward, *, inputs: Mapping[str, torch.Tensor]
     ) -> tuple[object, torch.Tensor]:
         """Return the outputs of `forward` on `inputs` and their loss."""
-        with self.autocast():
+        with self.autocast(), self._stance(forward):
             outputs = forward(**inputs)
             return outputs, self.loss(outputs, inputs)
 
@@ -180,7 +211,24 @@ def build_subject(request: LaunchRequest, *, device: Device) -> Subject:
     # bf16 has the range of fp32, so nothing underflows and no scale is needed.
     if case.phase is Phase.TRAINING and case.dtype is Dtype.FP16_AUTOCAST:
         subject.scaler = torch.amp.GradScaler(device.kind)
+    if request.launch == 0:
+        # Later launches compare no results.
+        subject.remember_start(seed=request.settings.seed)
     return subject
+
+
+def held_tensors(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield the tensors in attributes of the modules that are neither parameters nor buffers.
+
+    The name is that of the attribute, such as `layers.0.cache`, whatever container it is.
+    """
+    for path, module in model.named_modules():
+        for attribute, value in vars(module).items():
+            if attribute in _MODULE_ATTRIBUTES:
+                continue
+            name = f"{path}.{attribute}" if path else attribute
+            items = list(value) if isinstance(value, deque | set) else value
+            yield from ((name, tensor) for _, tensor in named_tensors(items))
 
 
 def plain_tensors(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
@@ -208,20 +256,26 @@ def optimizer_of(
 
 
 def fp64_twin(subject: Subject) -> Subject:
-    """Return a copy of `subject` in fp64 without autocast: the oracle. `subject` is left alone."""
+    """Return a copy of `subject` at its start in fp64 without autocast: the oracle."""
+    subject.start_over()
     model = copy.deepcopy(subject.model).double()
     inputs = {
-        name: _move(tensor, subject.device, torch.float64)
+        # Integers keep their dtype, and the copy may write to its own.
+        name: _move(tensor, subject.device, torch.float64).clone()
         for name, tensor in subject.inputs.items()
     }
-    return Subject(
+    twin = Subject(
         model=model,
         inputs=inputs,
         phase=subject.phase,
         dtype=Dtype.FP32,
         device=subject.device,
         loss=subject.loss,
+        compiles_itself=subject.compiles_itself,
     )
+    if subject.start is not None:
+        twin.remember_start(seed=subject.start.seed)
+    return twin
 
 
 def _move(tensor: torch.Tensor, device: Device, dtype: torch.dtype) -> torch.Tensor:

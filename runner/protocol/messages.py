@@ -23,6 +23,8 @@ PROTOCOL_VERSION = 1
 # The compile cache of a launch is empty, filled by the first launch, or loaded with
 # torch.compiler.load_cache_artifacts from the artifacts that the first launch saved.
 CacheState = Literal["cold", "warm", "artifacts"]
+# A launch writes the name of its running step to a file next to its report, with this suffix.
+STEP_SUFFIX = ".step"
 # Messages of torch and the C++ library for a failed allocation, in lower case.
 OUT_OF_MEMORY_TEXTS = ("can't allocate memory", "out of memory", "std::bad_alloc")
 

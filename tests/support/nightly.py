@@ -9,8 +9,12 @@ import pytest
 
 
 def daily_first(values: Iterable[Any], *, num_daily: int) -> list[Any]:
-    """Return the parameters `values`; those after the first `num_daily` are for the night."""
+    """Return the parameters `values`; those after the first `num_daily` are for the night.
+
+    A tuple has the values of several parameters.
+    """
+    rows = [value if isinstance(value, tuple) else (value,) for value in values]
     return [
-        value if number < num_daily else pytest.param(value, marks=pytest.mark.nightly)
-        for number, value in enumerate(values)
+        pytest.param(*row, marks=() if number < num_daily else pytest.mark.nightly)
+        for number, row in enumerate(rows)
     ]

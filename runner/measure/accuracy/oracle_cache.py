@@ -140,6 +140,8 @@ def _to_plain(reference: Reference) -> dict[str, Any]:
             for name, side in sides.items()
         },
         "spread": {name: dataclasses.asdict(item) for name, item in reference.spread.items()},
+        "is_random": reference.is_random,
+        "by_eager": list(reference.by_eager),
     }
 
 
@@ -149,7 +151,13 @@ def _from_plain(document: dict[str, Any]) -> Reference:
         for name in ("oracle", "eager")
     )
     spread = {name: Distance(**item) for name, item in document["spread"].items()}
-    return Reference(oracle=oracle, eager=eager, spread=spread)
+    return Reference(
+        oracle=oracle,
+        eager=eager,
+        spread=spread,
+        is_random=document["is_random"],
+        by_eager=tuple(document["by_eager"]),
+    )
 
 
 def _write(path: Path, reference: Reference) -> None:

@@ -51,6 +51,7 @@ def make_context(
         loss=mean_square,
         optimizer=optim.AdamW(model.parameters(), lr=0.0) if is_training else None,
     )
+    subject.remember_start(seed=0)
     mode = "eager" if backend == "eager" else "default"
     options: dict[str, Any] = {"mode": mode, "backend": backend, "device": device.kind}
     request = LaunchRequest(

@@ -30,6 +30,7 @@ def test_a_hanging_model_times_out_and_leaves_no_process(
     result = executor.execute(order("hanging", config={"pid_path": str(pids)}, timeout_s=20.0))
     assert result.outcome is Outcome.TIMEOUT
     assert "not done after 20 s" in result.reason
+    assert result.details["ended_in"] == "eager oracle"
     worker, stray = map(int, pids.read_text(encoding="ascii").split())
     assert not is_alive(worker)
     assert not is_alive(stray)

@@ -233,3 +233,12 @@ def test_an_ending_without_a_report_is_an_outcome(
     report = report_of_ending(ending, log_tail=log_tail, limit_s=5.0)
     assert report.outcome is outcome
     assert report.reason == words
+
+
+@pytest.mark.parametrize("text", ["timeout", "signal 11"])
+def test_an_ending_without_a_report_has_the_step_that_had_begun(
+    text: str, words: SnapshotAssertion
+) -> None:
+    report = report_of_ending(Ending(text=text), log_tail="", limit_s=7.0, step="warm up")
+    assert report.details["ended_in"] == "warm up"
+    assert report.reason == words

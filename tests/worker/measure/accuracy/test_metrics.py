@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -87,9 +88,38 @@ def test_another_number_of_values_is_inaccurate(words: SnapshotAssertion) -> Non
     assert why(ORACLE[1:]) == words
 
 
-def test_an_oracle_that_is_not_finite_proves_nothing() -> None:
-    bad = torch.full((3,), float("inf"), dtype=torch.float64)
-    assert "oracle itself" in why(bad, oracle=bad)
+def with_edges(*values: float, dtype: torch.dtype = torch.float64) -> Tensor:
+    """Return the oracle with `values` in front."""
+    return torch.cat([torch.tensor(values, dtype=dtype), ORACLE.to(dtype)])
+
+
+def test_the_same_infinities_and_nan_are_the_same_answer() -> None:
+    edges = with_edges(math.inf, -math.inf, math.nan)
+    assert why(edges.clone(), oracle=edges) == ""
+    assert why(edges[:3].clone(), oracle=edges[:3]) == ""
+    # The other numbers are compared all the same.
+    assert "cosine similarity" in why(torch.cat([edges[:3], -edges[3:]]), oracle=edges)
+
+
+@pytest.mark.parametrize(
+    "values", [(-math.inf, math.inf), (math.inf, math.nan), (math.inf, 1.0), (1e300, -math.inf)]
+)
+def test_another_infinity_is_another_answer(values: tuple[float, ...]) -> None:
+    assert why(with_edges(*values), oracle=with_edges(math.inf, -math.inf))
+
+
+def test_the_lowest_number_of_each_dtype_hides_no_other_number() -> None:
+    lowest = with_edges(torch.finfo(torch.float64).min)
+    result = with_edges(torch.finfo(torch.float32).min, dtype=torch.float32)
+    assert why(result, oracle=lowest) == ""
+    result[1:] *= -1
+    assert "cosine similarity" in why(result, oracle=lowest)
+
+
+def test_rounding_to_the_limit_of_a_narrow_dtype_is_rounding() -> None:
+    oracle = with_edges(65500.0)
+    result = with_edges(torch.finfo(torch.float16).max, dtype=torch.float16)
+    assert why(result, oracle=oracle, rmse=1.0) == ""
 
 
 def test_nan_where_the_oracle_has_a_number_is_inaccurate() -> None:
@@ -315,7 +345,10 @@ def test_a_nondeterministic_eager_is_reported_and_widens_the_limits(backend: str
 def test_an_eager_that_is_random_cannot_be_checked() -> None:
     class Random(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
-            return x if x.dtype is torch.float64 else x + torch.randn_like(x)
+            generator = torch.Generator()
+            generator.seed()
+            noise = torch.randn(x.shape, generator=generator)
+            return x if x.dtype is torch.float64 else x + noise
 
     context = make_context(Random(), {"x": torch.randn(400)}, backend="eager")
     reason = check_result(context, context.subject.model, reference=make_reference(context.subject))
