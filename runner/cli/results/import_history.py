@@ -87,6 +87,8 @@ def _print_report(report: ImportReport, *, has_time: bool) -> None:
     name = printable(str(report.path))
     if report.is_known:
         click.echo(f"{name}: imported before, nothing changed")
+        if report.num_untimed and not has_time:
+            click.echo("  no time in the file; --at says when, if this is another night")
         return
     done = report.results
     click.echo(

@@ -8,6 +8,7 @@ cut off. Blank lines and lines that begin with `#` are skipped. The instruction 
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -42,6 +43,11 @@ class CsvReader:
 
     missing_values: MissingValuePolicy
     skipped: Skipped = field(default_factory=Skipped)
+
+    def name_facts(self, name: str) -> tuple[str, ...]:
+        """Return the facts that the file `name` adds to its content."""
+        named = parse_name(name)
+        return (_stem(name),) if named is None else dataclasses.astuple(named)
 
     def rows(self, source: Source) -> Iterator[HistoryRow]:
         """Yield a row for each cell; raise ImportFailed naming the line that is wrong."""
@@ -102,9 +108,10 @@ class CsvReader:
         return _row(origin, case, cells[1], values=(number,))
 
     def _origin(self, named: DynamoName, *, source: Source, device: str) -> RowOrigin:
-        machine = self.missing_values.machine if self.missing_values.machine != UNKNOWN else device
+        given = self.missing_values.machine
+        machine = given if given != UNKNOWN else "_".join(filter(None, (device, named.hardware)))
         return RowOrigin(
-            suite=named.suite or clean_name(source.path.name.partition(".")[0]),
+            suite=named.suite or clean_name(_stem(source.path.name)),
             branch="",
             revision=clean_name(self.missing_values.revision),
             machine=clean_name(machine),
@@ -138,6 +145,10 @@ def _case(values: dict[str, str], named: DynamoName) -> Case:
         backend=next((name for name in _BACKENDS if name in named.mode), ""),
         device=device if device in DEVICES else clean_part(device or UNKNOWN),
     )
+
+
+def _stem(name: str) -> str:
+    return name.partition(".")[0]
 
 
 def _is_failed(values: dict[str, str]) -> bool:

@@ -18,20 +18,24 @@ _NAME = re.compile(
     r"(?:_(?P<extra>[a-z0-9]+(?:_[a-z0-9]+)*?))??"
     rf"(?:_(?P<dtype>{_DTYPE}))?"
     r"(?:_(?P<phase>inference|training))?"
-    r"(?:_(?P<device>cuda|cpu|rocm|xpu|mps|hpu)(?:_[a-z0-9]+)*?)?"
+    r"(?:_(?P<device>cuda|cpu|rocm|xpu|mps|hpu)(?P<hardware>(?:_[a-z0-9]+)*?))?"
     r"(?:_(?P<test>performance|accuracy))?\.(?:csv|json)(?:\.gz)?"
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamoName:
-    """The parts of a file name; a missing part is empty."""
+    """The parts of a file name; a missing part is empty.
+
+    `hardware` follows the device: `x86_zen` in `cpu_x86_zen`.
+    """
 
     mode: str
     suite: str
     dtype: str
     phase: str
     device: str
+    hardware: str = ""
 
 
 def parse_name(name: str) -> DynamoName | None:
@@ -47,4 +51,5 @@ def parse_name(name: str) -> DynamoName | None:
         dtype=groups["dtype"],
         phase=groups["phase"],
         device=groups["device"],
+        hardware=groups["hardware"].removeprefix("_"),
     )

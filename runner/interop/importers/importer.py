@@ -49,6 +49,10 @@ class Reader(Protocol):
 
     skipped: Skipped
 
+    def name_facts(self, name: str) -> tuple[str, ...]:
+        """Return the facts that the file `name` adds to its content, such as a configuration."""
+        ...
+
     def rows(self, source: Source) -> Iterator[HistoryRow]:
         """Yield the rows of `source`; raise ImportFailed naming the line that is wrong."""
         ...
@@ -66,8 +70,8 @@ class ImportReport:
     """The result of importing one file.
 
     `skipped` has the rows and values without a measurement, by reason. `num_mixed` counts rows that
-    became launches of a result with other settings, by these settings. `num_rows` is None for a
-    file that was imported before: its rows were not read again.
+    became launches of a result with other settings, by these settings. A file that was imported
+    before is not read again: `num_rows` is None, and `num_untimed` counts the first row alone.
     """
 
     path: Path
@@ -136,16 +140,19 @@ def import_file(
 ) -> ImportReport:
     """Import one file and return the report; the same content twice changes nothing.
 
-    The whole file is read before anything is stored, so a faulty file stores nothing. Raises
-    ImportFailed with file and line, and the store's errors.
+    The name counts as content in formats that rely on it. The whole file is read before anything is
+    stored, so a faulty file stores nothing. Raises ImportFailed with file and line, and the store's
+    errors.
     """
     source = Source(path)
     name = format_name or find_format(path)
     digest = source.read_digest()
-    content = f"import-{name}-{digest}-{_identity(missing_values)}"
-    if was_imported(store, content):
-        return ImportReport(path=path, format=name, is_known=True)
     reader = READERS[name](missing_values)
+    facts = reader.name_facts(path.name)
+    content = f"import-{name}-{digest}-{_identity(missing_values, name_facts=facts)}"
+    if was_imported(store, content):
+        has_time = missing_values.at is not None or _is_timed(reader, source)
+        return ImportReport(path=path, format=name, num_untimed=int(not has_time), is_known=True)
     units = SeriesUnits(functools.partial(_units_of, store))
     history = HistoryBuilder(
         untimed_at=missing_values.at or _modified_at(path),
@@ -159,14 +166,7 @@ def import_file(
     time_of_rows = missing_values.at if history.num_untimed else None
     _check_not_ahead(path, [at for at in (history.newest_row_at, time_of_rows) if at], now=now)
     if not history.num_rows:
-        skipped = ", ".join(reader.skipped.texts())
-        raise ImportFailed(
-            f"{path} has nothing to import: there is no row of the format {name} in it"
-            f"{f' (skipped {skipped})' if skipped else ''}. Is the file whole? --format names"
-            " another format",
-            path=path,
-            name=name,
-        )
+        raise _no_rows(path, format_name=name, skipped=reader.skipped)
     done = Imported()
     num_runs = 0
     for documents in _batches(history.documents()):
@@ -185,6 +185,23 @@ def import_file(
         metrics=history.metrics,
         unit_changes=tuple(sorted(units.changes)),
     )
+
+
+def _no_rows(path: Path, *, format_name: str, skipped: Skipped) -> ImportFailed:
+    texts = ", ".join(skipped.texts())
+    return ImportFailed(
+        f"{path} has nothing to import: there is no row of the format {format_name} in it"
+        f"{f' (skipped {texts})' if texts else ''}. Is the file whole? --format names"
+        " another format",
+        path=path,
+        name=format_name,
+    )
+
+
+def _is_timed(reader: Reader, source: Source) -> bool:
+    """Return whether the first row of `source` has a time."""
+    first = next(reader.rows(source), None)
+    return first is not None and first.at_s is not None
 
 
 def _units_of(store: Store, metric: str) -> dict[str, str]:
@@ -235,9 +252,9 @@ def merge_results(before: CaseResult, after: CaseResult) -> CaseResult:
     return result_of(evidence, case=before.case, run_id=before.run_id, at=before.started_at)
 
 
-def _identity(missing_values: MissingValuePolicy) -> str:
+def _identity(missing_values: MissingValuePolicy, *, name_facts: Sequence[str]) -> str:
     at = None if missing_values.at is None else missing_values.at.isoformat()
-    return json.dumps([missing_values.revision, missing_values.machine, at])
+    return json.dumps([missing_values.revision, missing_values.machine, at, *name_facts])
 
 
 def _modified_at(path: Path) -> datetime:

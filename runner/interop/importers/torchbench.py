@@ -72,9 +72,14 @@ class TorchBenchReader:
     missing_values: MissingValuePolicy
     skipped: Skipped = field(default_factory=Skipped)
 
+    def name_facts(self, name: str) -> tuple[str, ...]:
+        """Return the facts that the file `name` adds to its content: its time."""
+        at_s = self._at_s(name)
+        return () if at_s is None else (str(at_s),)
+
     def rows(self, source: Source) -> Iterator[HistoryRow]:
         """Yield a row for each metric; raise ImportFailed naming the line that is wrong."""
-        at_s = self._at_s(source)
+        at_s = self._at_s(source.path.name)
         for line, document in source.objects():
             try:
                 origin = self._origin(document)
@@ -88,8 +93,8 @@ class TorchBenchReader:
                 else:
                     yield row
 
-    def _at_s(self, source: Source) -> float | None:
-        match = _TIME.fullmatch(source.path.name)
+    def _at_s(self, name: str) -> float | None:
+        match = _TIME.fullmatch(name)
         if match is None or self.missing_values.at is not None:
             return None
         try:

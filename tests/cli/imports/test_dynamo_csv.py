@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from datetime import datetime, timezone
 from pathlib import Path
@@ -65,6 +66,60 @@ def test_performance_and_accuracy_files_of_a_night_are_one_run(
     result = only_result(terminal)
     assert (result.outcome, result.measurements) == (Outcome.INACCURATE, ())
     assert result.reason == words
+
+
+def test_equal_files_of_several_configurations_are_several_cases(terminal: Terminal) -> None:
+    content = "dev,name,batch_size,accuracy\nxpu,vit_small,32,pass\nxpu,swin,16,fail_to_run\n"
+    modes = ("aot_eager", "inductor_dynamic", "inductor_max_autotune")
+    names = [f"{mode}_timm_models_bfloat16_inference_xpu_accuracy.csv" for mode in modes]
+    names += ["aot_eager_timm_models_float16_inference_xpu_accuracy.csv", "expected.csv"]
+    for name in names:
+        (terminal.folder / name).write_text(content)
+    options = ("--at", "2026-01-05", "--revision", "cafe", "--machine", "pvc")
+    files = terminal.json("import", *names, *options, "--json")["files"]
+    assert [item["new"] for item in files] == [2] * len(names)
+    cases = [result.case for document in runs(terminal) for result in document.results]
+    assert len({case.key for case in cases}) == 2 * len(names)
+    # The same facts are the same file: packed, in another folder, and under a name of equal parts.
+    folder = terminal.folder / "copies"
+    folder.mkdir()
+    (folder / names[0]).write_text(content)
+    (folder / f"{names[1]}.gz").write_bytes(gzip.compress(content.encode()))
+    (folder / names[2].replace("accuracy", "performance")).write_text(content)
+    copies = [str(path) for path in sorted(folder.iterdir())]
+    again = terminal.json("import", *copies, *options, "--json")["files"]
+    assert [item["unchanged"] for item in again] == [True] * 3
+
+
+def test_hardware_in_a_file_name_is_the_machine_where_none_is_given(terminal: Terminal) -> None:
+    names = [
+        f"inductor_huggingface_amp_inference_cpu_{hardware}_accuracy.csv"
+        for hardware in ("x86_zen", "aarch64")
+    ]
+    for name in names:
+        (terminal.folder / name).write_text("dev,name,accuracy\ncpu,T5,pass\n")
+    assert terminal.hud("import", *names, "--at", "2026-01-05").exit_code == 0
+    assert {item.run.machine for item in runs(terminal)} == {"cpu_x86_zen", "cpu_aarch64"}
+
+
+def test_equal_torchbench_files_of_two_nights_are_two_runs(terminal: Terminal) -> None:
+    document = {"name": "suite", "metrics": {"vgg-eval_latency": 21.5}}
+    for day in (3, 4):
+        name = f"metrics-202601{day:02}040500.json"
+        (terminal.folder / name).write_text(json.dumps(document))
+        assert report_of(terminal, name)["new"] == 1
+    assert [item.run.started_at.day for item in runs(terminal)] == [3, 4]
+
+
+def test_a_known_file_without_a_time_says_how_to_import_another_night(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
+    (terminal.folder / DYNAMO_NAME).write_text("dev,name,accuracy\ncuda,T5,pass\n")
+    terminal.hud("import", DYNAMO_NAME)
+    assert terminal.hud("import", DYNAMO_NAME).stdout == words
+    for day in ("2026-01-06", "2026-01-07"):
+        assert report_of(terminal, DYNAMO_NAME, "--at", day)["new"] == 1
+    assert terminal.hud("import", DYNAMO_NAME, "--at", "2026-01-07").stdout == words
 
 
 def test_files_of_expected_values_are_read(terminal: Terminal) -> None:

@@ -176,6 +176,7 @@ def test_a_file_name_carries_the_configuration() -> None:
         dtype="bfloat16",
         phase="inference",
         device="cpu",
+        hardware="x86_zen",
     )
     dynamic = parse_name("inductor_huggingface_dynamic_inference.csv")
     assert dynamic is not None
