@@ -2,6 +2,9 @@
 
 Evidence of several files adds up: one has the numbers of a case and another the correctness of its
 outputs. Adding the same evidence again changes nothing, in any order.
+
+A text that replaces the number of one metric is the outcome of a case only if the case has no other
+number; otherwise it is a warning.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import hashlib
 import itertools
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -18,9 +21,14 @@ from typing import Any
 from compile_hud.db.records.imported import DIRECTIONS, GUESSED, IMPORTED_DETAILS, agreed
 from compile_hud.db.records.metrics import METRICS, Direction
 from compile_hud.db.records.results import Case, CaseResult, Measurement, Outcome
+from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.db.shared.text import printable
 from compile_hud.runner.analysis.stats.estimates import estimate
-from compile_hud.runner.interop.importers.vocabulary import ImportedMetric, outcome_of
+from compile_hud.runner.interop.importers.vocabulary import (
+    ImportedMetric,
+    failure_of,
+    outcome_of,
+)
 
 # The string metric with the correctness of the outputs.
 ACCURACY = "accuracy"
@@ -38,6 +46,7 @@ _WORST = (
     Outcome.SKIPPED,
 )
 _MAX_REASON_LENGTH = 2000
+WITHOUT_NUMBER = "metric-without-number"
 
 Launches = tuple[tuple[float, ...], ...]
 
@@ -131,10 +140,13 @@ def result_of(evidence: CaseEvidence, *, case: Case, run_id: str, at: datetime) 
 
     A case whose outcome is not ok has no measurements; the numbers stay in its details.
     """
-    outcome, reason = _outcome(evidence)
+    failures = _failures(evidence)
+    outcome, reason = _outcome(evidence, failures)
     content = evidence.to_json()
-    names = ("texts", DIRECTIONS) if outcome is Outcome.OK else tuple(content)
     identity = json.dumps([run_id, case.key, content], sort_keys=True)
+    if outcome is Outcome.OK:
+        values = content["values"]
+        content["values"] = {name: values[name] for name in failures if name in values}
     return CaseResult(
         id=f"import-{hashlib.sha256(identity.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}",
         run_id=run_id,
@@ -144,13 +156,43 @@ def result_of(evidence: CaseEvidence, *, case: Case, run_id: str, at: datetime) 
         finished_at=at,
         reason=reason,
         effective_mode=case.mode,
-        measurements=tuple(_measurements(evidence)) if outcome is Outcome.OK else (),
-        details={IMPORTED_DETAILS: {name: content[name] for name in names if content[name]}},
+        warnings=_warnings(failures) if outcome is Outcome.OK else (),
+        measurements=(
+            tuple(_measurements(evidence, without=failures)) if outcome is Outcome.OK else ()
+        ),
+        details={IMPORTED_DETAILS: {name: part for name, part in content.items() if part}},
     )
 
 
-def _outcome(evidence: CaseEvidence) -> tuple[Outcome, str]:
+def _failures(evidence: CaseEvidence) -> dict[str, tuple[Outcome, str]]:
+    """Return outcome and reason of each metric whose number is missing."""
+    failures: dict[str, tuple[Outcome, str]] = {}
+    for name, texts in sorted(evidence.texts.items()):
+        for text in sorted(texts) if name != ACCURACY else ():
+            outcome = failure_of(text)
+            if outcome is not None:
+                failures.setdefault(name, (outcome, f"{name}: {text}"))
+    return failures
+
+
+def _warnings(failures: Mapping[str, tuple[Outcome, str]]) -> tuple[RunWarning, ...]:
+    return tuple(
+        RunWarning(code=WITHOUT_NUMBER, text=clean_reason(f"no number of {reason} ({outcome})"))
+        for outcome, reason in failures.values()
+    )
+
+
+def _outcome(
+    evidence: CaseEvidence, failures: Mapping[str, tuple[Outcome, str]]
+) -> tuple[Outcome, str]:
     reasons: dict[Outcome, str] = {}
+    has_number = any(
+        any(map(any, launches))
+        for name, launches in evidence.launches.items()
+        if name not in failures
+    )
+    for outcome, reason in failures.values() if not has_number else ():
+        reasons.setdefault(outcome, reason)
     for word in sorted(evidence.texts.get(ACCURACY, ())):
         name, _, reason = word.partition(": ")
         reasons.setdefault(outcome_of(name), reason or f"accuracy check: {word}")
@@ -170,19 +212,20 @@ def clean_reason(text: str) -> str:
     return printable(text)[:_MAX_REASON_LENGTH]
 
 
-def _measurements(evidence: CaseEvidence) -> Iterable[Measurement]:
-    for name, launches in evidence.launches.items():
+def _measurements(evidence: CaseEvidence, *, without: Container[str]) -> Iterable[Measurement]:
+    usable = {name: item for name, item in evidence.launches.items() if name not in without}
+    for name, launches in usable.items():
         yield _measurement(name, evidence.units[name], tuple(launches), METHOD)
     if "eager_latency_s" not in evidence.launches:
-        yield from _eager_latency(evidence)
+        yield from _eager_latency(usable)
 
 
-def _eager_latency(evidence: CaseEvidence) -> Iterable[Measurement]:
+def _eager_latency(usable: Mapping[str, Sequence[tuple[float, ...]]]) -> Iterable[Measurement]:
     """Yield eager's latency, which a speedup and the latency of its variant imply.
 
     It separates the side of the compiler from that of eager.
     """
-    speedups, latencies_s = (evidence.launches.get(name, []) for name in ("speedup", "latency_s"))
+    speedups, latencies_s = (usable.get(name, []) for name in ("speedup", "latency_s"))
     if len(speedups) != len(latencies_s) or not speedups:
         return
     pairs = [

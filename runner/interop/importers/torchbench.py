@@ -1,27 +1,29 @@
 """TorchBench's userbenchmark files: one JSON object with `name`, `environ` and `metrics`.
 
-The name of a metric contains its case, in one of three ways; any other name stays unchanged. The
-file name contains the time, `metrics-20260131023000.json`, taken as UTC.
+The name of a metric contains its case, in one of three ways, or that of an operator in one of
+TritonBench's; any other name stays unchanged. The file name contains the time,
+`metrics-20260131023000.json`, taken as UTC.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
 from compile_hud.db.errors import RecordError
 from compile_hud.db.records.json_fields import get_mapping
-from compile_hud.db.records.results import Case, Dtype
+from compile_hud.db.records.results import Case, Dtype, Phase
 from compile_hud.runner.files.stream_reader import Source
 from compile_hud.runner.interop.importers.case_evidence import ACCURACY
 from compile_hud.runner.interop.importers.history import HistoryRow, MissingValuePolicy, RowOrigin
 from compile_hud.runner.interop.importers.skipped_rows import Skipped, value_name
 from compile_hud.runner.interop.importers.vocabulary import (
     DEVICES,
+    DTYPES,
     NO_NUMBER,
     PHASES,
     UNKNOWN,
@@ -29,10 +31,18 @@ from compile_hud.runner.interop.importers.vocabulary import (
     as_number,
     clean_name,
     clean_part,
+    failure_of,
     find_metric,
     mode_of,
 )
 
+# The passes of TritonBench; one that is no phase here becomes part of the shape.
+PASSES: Mapping[str, Phase] = {
+    "fwd_no_grad": Phase.OTHER,
+    "fwd_bwd": Phase.TRAINING,
+    "fwd": Phase.INFERENCE,
+    "bwd": Phase.OTHER,
+}
 _TIME = re.compile(r"metrics-(\d{14})\.json(?:\.gz)?")
 _PHASE = "|".join(PHASES)
 _NAMES = (
@@ -48,6 +58,15 @@ _NAMES = (
     ),
     # resnet50-eval_latency
     re.compile(rf"(?P<model>.+)-(?P<phase>{_PHASE})_(?P<metric>\w+)"),
+)
+# The names of TritonBench: of one input, of all inputs of a backend such as
+# `tritonbench_gemm_fwd[aten_matmul]-speedup`, and of an operator (`tritonbench_gemm_fwd-pass`).
+_OPERATOR = rf"tritonbench_(?P<model>\w+?)_(?P<pass>{'|'.join(PASSES)})"
+_OPERATOR_NAMES = (
+    # tritonbench_gemm_fwd[x_(256, 256, 256)-aten_matmul]_latency
+    re.compile(rf"{_OPERATOR}\[x_(?P<input>.*)-(?P<mode>[^\]-]+)\]_(?P<metric>.+)"),
+    re.compile(rf"{_OPERATOR}\[(?P<mode>[^\]-]+)\]-(?P<metric>.+)"),
+    re.compile(rf"{_OPERATOR}-(?P<metric>.+)"),
 )
 _MAX_NAME_LENGTH = 2000
 # TorchBench's name of a metric -> our name and the factor between the units: ms and GB.
@@ -89,7 +108,9 @@ class TorchBenchReader:
             for name, value in metrics.items():
                 row = self._row(name, value, origin=origin, at_s=at_s)
                 if row is None:
-                    self.skipped.add("a metric without a number", name=name)
+                    is_text = isinstance(value, str)
+                    shown = value_name(name, value) if is_text else name
+                    self.skipped.add("a metric without a number", name=shown)
                 else:
                     yield row
 
@@ -106,6 +127,9 @@ class TorchBenchReader:
     def _origin(self, document: Mapping[str, Any]) -> RowOrigin:
         environ = get_mapping(document, "environ")
         machine = environ.get("device") or self.missing_values.machine
+        if machine == UNKNOWN:
+            # TritonBench writes its environment under another name.
+            machine = get_mapping(document, "env").get("device") or UNKNOWN
         revision = environ.get("pytorch_git_version") or self.missing_values.revision
         version = environ.get("pytorch_version")
         return RowOrigin(
@@ -121,12 +145,13 @@ class TorchBenchReader:
     def _row(
         self, name: str, value: Any, *, origin: RowOrigin, at_s: float | None
     ) -> HistoryRow | None:
-        case, metric = _case(name, origin=origin)
+        case, metric, is_model = _case(name, origin=origin)
         if isinstance(value, str):
-            outcome = find_metric(ACCURACY)
-            return HistoryRow(
-                origin=origin, at_s=at_s, case=case, metric=outcome, text=_accuracy_text(value)
-            )
+            if is_model:
+                metric, value = find_metric(ACCURACY), _accuracy_text(value)
+            elif failure_of(value) is None:
+                return None
+            return HistoryRow(origin=origin, at_s=at_s, case=case, metric=metric, text=value)
         items = value if isinstance(value, list) else [value]
         values = tuple(number for item in items if (number := as_number(item)) is not None)
         if not values:
@@ -146,13 +171,18 @@ def _accuracy_text(value: str) -> str:
     return f"fail_to_run: {value}"
 
 
-def _case(name: str, *, origin: RowOrigin) -> tuple[Case, ImportedMetric]:
+def _parts(name: str, forms: Sequence[re.Pattern[str]]) -> dict[str, str]:
     # A longer name is free text, and matching it would take long.
-    tries = (form.fullmatch(name) for form in _NAMES if len(name) <= _MAX_NAME_LENGTH)
-    first_match = next((match for match in tries if match is not None), None)
-    groups = (
-        {key: value or "" for key, value in first_match.groupdict().items()} if first_match else {}
-    )
+    tries = (form.fullmatch(name) for form in forms if len(name) <= _MAX_NAME_LENGTH)
+    match = next((match for match in tries if match is not None), None)
+    return {} if match is None else {key: value or "" for key, value in match.groupdict().items()}
+
+
+def _case(name: str, *, origin: RowOrigin) -> tuple[Case, ImportedMetric, bool]:
+    """Return case and metric of `name`, and whether a text for it is the outcome of a model."""
+    if operator := _parts(name, _OPERATOR_NAMES):
+        return _operator_case(operator), _metric(operator["metric"]), False
+    groups = _parts(name, _NAMES)
     metric = _metric(groups["metric"]) if groups else find_metric(name)
     mode = mode_of(groups.get("mode", "").strip("[]' ") or "eager")
     batch = groups.get("batch", "None")
@@ -167,7 +197,28 @@ def _case(name: str, *, origin: RowOrigin) -> tuple[Case, ImportedMetric]:
         backend="" if mode == "eager" else mode,
         device=clean_part(groups.get("device", "") or UNKNOWN),
     )
-    return case, metric
+    return case, metric, bool(groups)
+
+
+def _operator_case(parts: Mapping[str, str]) -> Case:
+    """Return the case of an operator; the prefix of its name may be a dtype: `bf16_gemm`."""
+    phase = PASSES[parts["pass"]]
+    shape = [parts["pass"]] if phase is Phase.OTHER else []
+    shape += [parts["input"].strip()] if parts.get("input") else []
+    prefix, _, rest = parts["model"].partition("_")
+    dtype = DTYPES.get(prefix) if rest else None
+    mode = mode_of(parts.get("mode") or UNKNOWN)
+    return Case(
+        model=clean_name(parts["model"] if dtype is None else rest),
+        family="tritonbench",
+        phase=phase,
+        shape=clean_part("-".join(shape)) or "default",
+        dtype=dtype or Dtype.OTHER,
+        mode=mode,
+        variant=mode,
+        backend=mode,
+        device=UNKNOWN,
+    )
 
 
 def _metric(name: str) -> ImportedMetric:

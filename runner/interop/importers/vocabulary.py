@@ -90,6 +90,8 @@ OUTCOMES: tuple[tuple[str, Outcome], ...] = (
     ("inaccurate", Outcome.INACCURATE),
     ("lost", Outcome.NODE_LOST),
 )
+# Further words of a text that replaces a number, and of no other text.
+_ERROR_WORDS = re.compile(r"fail|error|exception|crash|killed|segfault")
 _PREFIXES = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
 # Their word -> our unit and the factor; a lone b may be bits and is none.
@@ -158,6 +160,18 @@ def outcome_of(word: str) -> Outcome:
     """Return the outcome that an accuracy check's `word` stands for; FAILED for any other word."""
     plain = word.strip().lower()
     return next((outcome for part, outcome in OUTCOMES if part in plain), Outcome.FAILED)
+
+
+def failure_of(text: str) -> Outcome | None:
+    """Return the outcome of a `text` that replaces a number; None for any other text.
+
+    A name or a hash is no failure, so a word of the table counts only from its first letter on.
+    """
+    plain = text.strip().lower().replace("out of memory", "out_of_memory")
+    for word, outcome in OUTCOMES:
+        if re.search(rf"(?<![a-z0-9]){word}", plain):
+            return None if outcome is Outcome.OK else outcome
+    return Outcome.FAILED if _ERROR_WORDS.search(plain) else None
 
 
 def find_metric(name: str, *, unit: str = "", direction: str = "") -> ImportedMetric:
