@@ -101,7 +101,7 @@ def _print_report(report: ImportReport, *, has_time: bool) -> None:
     for names, count in report.num_mixed.items():
         click.echo(
             f"  taken for launches of one result {count}: records that differ in {names};"
-            " benchmark.extra_info.shape tells them apart"
+            " benchmark.extra_info.variant or .shape tells them apart"
         )
     if report.num_untimed and not has_time:
         click.echo("  no time in the file; --at says when, without it the file's own time counts")

@@ -16,6 +16,7 @@ from compile_hud.db.errors import RecordError
 from compile_hud.db.records.json_fields import get_list, get_mapping
 from compile_hud.db.records.results import REFERENCE_FAMILY, Case, Dtype, Phase
 from compile_hud.db.shared.text import quoted
+from compile_hud.models_zoo.catalog.variants import MODES
 from compile_hud.runner.files.stream_reader import Source
 from compile_hud.runner.interop.importers.dynamo_name import parse_name
 from compile_hud.runner.interop.importers.history import (
@@ -60,6 +61,16 @@ _CASE_KEYS = frozenset(
         "output",
     )
 )
+# These fields say whether torch.compile is in use; vLLM has the last three.
+_COMPILE_FLAGS = (
+    *("use_compile", "use_torch_compile", "torch_compile", "enable_torch_compile"),
+    *("is_compiled", "compiled", "compile"),
+)
+_EAGER_FLAG = "enforce_eager"
+_LEVELS = ("compilation_config.mode", "compilation_config.level")
+_TRUE, _FALSE = ("true", "yes", "1"), ("false", "no", "0")
+# Backends whose name adds nothing to whether torch.compile is in use.
+_PLAIN_BACKENDS = ("", "inductor", "eager", "torch", "pytorch", "default")
 # A longer text is a description, and one with a slash a path.
 _MAX_SETTING_LENGTH = 32
 _NO_QUANTIZATION = ("", "none", "noquant")
@@ -191,13 +202,33 @@ def _make_case(
 
 def _mode(about: Mapping[str, Any], model: Mapping[str, Any]) -> str:
     """Return the mode that executes the model, from the most specific field present."""
-    for key in ("compile_mode", "compiler"):
-        if text := _text(about.get(key)):
-            return text
+    is_compiled = _is_compiled(about)
+    if text := _text(about.get("compile_mode")):
+        # Programs also write the default of this argument if they compile nothing.
+        return "eager" if is_compiled is False and mode_of(text) in MODES else text
+    if text := _text(about.get("compiler")):
+        return text
     # The harness of PyTorch's nightly suite states it only in the name of its output file.
     if named := parse_name(PurePosixPath(_text(about.get("output"))).name):
         return named.mode
-    return _text(about.get("backend")) or _text(model.get("backend")) or UNKNOWN
+    backend = _text(about.get("backend")) or _text(model.get("backend"))
+    if is_compiled is None:
+        return backend or UNKNOWN
+    mode = "default" if is_compiled else "eager"
+    return mode if backend.lower() in _PLAIN_BACKENDS else f"{backend}-{mode}"
+
+
+def _is_compiled(about: Mapping[str, Any]) -> bool | None:
+    """Return whether torch.compile is in use, None where no field says so."""
+    for key in _COMPILE_FLAGS:
+        text = _setting(about, key).lower()
+        if text in _TRUE or text in _FALSE:
+            return text in _TRUE
+    # Without this flag an engine may compile or not.
+    if _setting(about, _EAGER_FLAG).lower() in _TRUE:
+        return False
+    levels = [text for key in _LEVELS if (text := _setting(about, key)).isdecimal()]
+    return bool(levels[0].strip("0")) if levels else None
 
 
 def _shape(about: Mapping[str, Any], phase_text: str, dtype_text: str) -> str:
