@@ -127,8 +127,8 @@ class V3Reader:
             settings=settings,
             metric=find_metric(
                 _metric_name(metric),
-                unit=_text(about.get("unit")),
-                direction=_text(about.get("direction")),
+                unit=_stated(metric, "unit"),
+                direction=_stated(metric, "direction"),
             ),
             values=values,
             launches=_launches(about, num_values=len(values)),
@@ -346,7 +346,7 @@ def _what_is_missing(record: Mapping[str, Any]) -> str:
         return _NO_NUMBER_IN_RANGE if has_number else "a metric without a number"
     if not _model_name(record):
         return "no model"
-    unit = _text(get_mapping(metric, "extra_info").get("unit"))
+    unit = _stated(metric, "unit")
     if not has_unit(_metric_name(metric), unit):
         return f"{clean_name(_metric_name(metric))} in {clean_name(unit)}, a unit it cannot have"
     return ""
@@ -362,6 +362,11 @@ def _names(record: Mapping[str, Any]) -> list[str]:
 def _metric_name(metric: Mapping[str, Any]) -> str:
     name = metric.get("name")
     return name.strip() if isinstance(name, str) else ""
+
+
+def _stated(metric: Mapping[str, Any], key: str) -> str:
+    """Return a statement about a metric, from its further facts or from the metric itself."""
+    return _text(get_mapping(metric, "extra_info").get(key)) or _text(metric.get(key))
 
 
 def _numbers(metric: Mapping[str, Any]) -> tuple[float, ...]:

@@ -38,6 +38,8 @@ KNOWN_METRICS: Mapping[str, tuple[str, float]] = {
     "speedup": ("speedup", 1.0),
     "unique_graphs": ("graphs", 1.0),
 }
+# Their name -> ours, where a record states a unit that ours can have; any program has such names.
+KNOWN_WITH_UNIT: Mapping[str, str] = {"latency": "latency_s"}
 _DIRECTIONS = {
     "higher": Direction.HIGHER_IS_BETTER,
     "up": Direction.HIGHER_IS_BETTER,
@@ -181,6 +183,8 @@ def find_metric(name: str, *, unit: str = "", direction: str = "") -> ImportedMe
     for an unknown unit (`has_unit`).
     """
     known, _ = KNOWN_METRICS.get(name, (name, 1.0))
+    if name in KNOWN_WITH_UNIT and has_unit(KNOWN_WITH_UNIT[name], unit or "1"):
+        return find_metric(KNOWN_WITH_UNIT[name], unit=unit)
     if known in METRICS:
         ours = METRICS[known]
         scale = _scale(name, unit)

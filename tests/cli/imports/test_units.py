@@ -9,7 +9,7 @@ import pytest
 
 from compile_hud.db.queries.series import find_series
 from tests.support.records.v3_records import DAY_S, make_record
-from tests.support.stores.imports import import_records
+from tests.support.stores.imports import import_records, only_result
 from tests.support.terminal import Terminal
 
 NIGHTS = 24
@@ -99,3 +99,74 @@ def test_other_cases_may_have_other_units(terminal: Terminal) -> None:
     assert report["unit_changes"] == []
     headers = find_series(terminal.store(), metric="alpha")
     assert sorted(header.unit for header in headers) == ["ms", "requests"]
+
+
+@pytest.mark.parametrize("is_further_fact", [True, False])
+def test_unit_and_direction_of_the_metric_itself_count_as_well(
+    terminal: Terminal, is_further_fact: bool
+) -> None:
+    made = make_record("cache footprint", 640.0)
+    stated = {"unit": "KiB", "direction": "higher"}
+    made["metric"] |= {"extra_info": stated} if is_further_fact else stated
+    (metric,) = import_records(terminal, made)["metrics"]
+    assert (metric["unit"], metric["direction"], metric["judged"], metric["guessed"]) == (
+        "KiB",
+        "higher_is_better",
+        True,
+        False,
+    )
+
+
+def test_a_unit_of_the_metric_itself_scales_and_is_checked(terminal: Terminal) -> None:
+    good, bad = make_record("abs_latency", 2500.0), make_record("abs_latency", 1.0, model="other")
+    good["metric"]["unit"] = "us"
+    bad["metric"]["unit"] = "GB"
+    report = import_records(terminal, good, bad)
+    assert list(report["skipped"].values()) == [1]
+    (latency,) = only_result(terminal).measurements
+    assert (latency.metric, latency.median) == ("latency_s", pytest.approx(0.0025))
+
+
+@pytest.mark.parametrize(
+    ("unit", "name", "value"),
+    [
+        ("us", "latency_s", 0.000042),
+        ("ms", "latency_s", 0.042),
+        ("s", "latency_s", 42.0),
+        ("", "latency", 42.0),
+        ("cycles", "latency", 42.0),
+    ],
+)
+def test_a_latency_with_a_unit_of_time_is_ours(
+    terminal: Terminal, unit: str, name: str, value: float
+) -> None:
+    made = make_record("latency", 42.0)
+    made["metric"]["unit"] = unit
+    import_records(terminal, made)
+    (latency,) = only_result(terminal).measurements
+    assert (latency.metric, latency.median) == (name, pytest.approx(value))
+
+
+def test_operators_in_units_of_the_metric_are_judged_in_either_mode(terminal: Terminal) -> None:
+    metrics = (
+        ("latency", "us", 75.0),
+        ("peak memory", "KB", 320.0),
+        ("memory bandwidth", "GB/s", 88.0),
+    )
+    records = []
+    for name, unit, value in metrics:
+        for is_compiled, factor in ((False, 1.0), (True, 1.5)):
+            made = make_record(name, value * factor, model="softmax_R3_C5_cpu")
+            made["metric"]["unit"] = unit
+            made["benchmark"]["extra_info"] = {"use_compile": is_compiled, "device": "cpu"}
+            made["model"] = {"name": "softmax_R3_C5_cpu", "type": "micro-benchmark"}
+            records.append(made)
+    report = import_records(terminal, *records)
+    assert {metric["name"] for metric in report["metrics"] if metric["judged"]} == {
+        "latency_s",
+        "peak memory",
+        "memory bandwidth",
+    }
+    headers = find_series(terminal.store(), metric="latency_s")
+    levels = {header.case.mode: header.last_value for header in headers}
+    assert levels == pytest.approx({"eager": 75e-6, "default": 112.5e-6})
