@@ -33,7 +33,11 @@ from compile_hud.runner.workspace import Workspace
     help="The format. Default: by the file's name and content.",
 )
 @click.option("--revision", metavar="REV", help="The revision, if a file does not have it.")
-@click.option("--machine", metavar="NAME", help="The machine, if a file does not have it.")
+@click.option(
+    "--machine",
+    metavar="NAME",
+    help="The machine, if a file does not have it or has only the name of a runner.",
+)
 @click.option(
     "--at",
     type=DateTimeType(),
@@ -103,8 +107,17 @@ def _print_report(report: ImportReport, *, has_time: bool) -> None:
             f"  taken for launches of one result {count}: records that differ in {names};"
             " benchmark.extra_info.variant or .shape tells them apart"
         )
+    if machines := report.changing_machines:
+        click.echo(
+            f"  {counted(len(machines), 'machine')} with one run each, such as"
+            f" {printable(machines[0])}: --machine gives them one name and one history"
+        )
     if report.num_untimed and not has_time:
         click.echo("  no time in the file; --at says when, without it the file's own time counts")
+    _print_metrics(report)
+
+
+def _print_metrics(report: ImportReport) -> None:
     for metric in report.metrics:
         if not metric.is_known or metric.judged_direction is None:
             click.echo(f"  {_judged_how(metric)}")

@@ -33,6 +33,10 @@ from compile_hud.runner.interop.importers.vocabulary import UNKNOWN, ImportedMet
 _DAY_S = 86_400
 _GAP_S = 1_800
 _DIGEST_LENGTH = 20
+# Machines with one run each on fewer days may be several devices of one night.
+_MIN_NIGHTS = 3
+# Few runners of a pool return by chance.
+_MIN_SINGLE_SHARE = 0.8
 _IMPORTED_ID = re.compile(rf"{IMPORT_TRIGGER}-[0-9a-f]{{{_DIGEST_LENGTH}}}")
 # Possible settings of a measurement, in the order of their names.
 Settings = tuple[tuple[str, str], ...]
@@ -41,6 +45,9 @@ Settings = tuple[tuple[str, str], ...]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowOrigin:
     """The origin of rows. `workflow` groups rows of one workflow, empty if unknown.
+
+    `is_runner_name` means that the machine has the name of its runner, which may be another host
+    each night.
 
     `facts` are those of the environment, `about` is further information, both as JSON text. `run`
     is the id of an exported run in its original store, else empty.
@@ -54,6 +61,7 @@ class RowOrigin:
     facts: str
     about: str
     run: str = ""
+    is_runner_name: bool = False
 
     @property
     def toolchain(self) -> str:
@@ -127,11 +135,25 @@ class HistoryBuilder:
         # settings.
         self.num_mixed: Counter[str] = Counter()
         # The origin and the settings of the previous row, by case and metric.
-        self._settings: dict[tuple[int, int], tuple[int, Settings]] = {}
+        self._settings: dict[tuple[int, int], tuple[int, float | None, Settings]] = {}
+        # The days of the runs of each machine with the name of a runner.
+        self._days: dict[str, list[int]] = {}
 
     @property
     def num_rows(self) -> int:
         return len(self._times)
+
+    @property
+    def changing_machines(self) -> tuple[str, ...]:
+        """Return the machines of one run each, where every night has the name of another runner.
+
+        Empty until all documents were made, and where runners have lasting names.
+        """
+        single = {name: days[0] for name, days in self._days.items() if len(days) == 1}
+        is_changing = len(set(single.values())) >= _MIN_NIGHTS and len(
+            single
+        ) >= _MIN_SINGLE_SHARE * len(self._days)
+        return tuple(sorted(single)) if is_changing else ()
 
     @property
     def newest_row_at(self) -> datetime | None:
@@ -159,7 +181,7 @@ class HistoryBuilder:
         columns["metric"].append(metric)
         if row.values:
             self._measured.add(metric)
-            self._compare(row.settings, origin=origin, key=(case, metric))
+            self._compare(row, origin=origin, key=(case, metric))
         columns["text"].append(self._texts.number(row.text))
         sizes = row.launches or ((len(row.values),) if row.values else ())
         columns["launches"].append(self._launches.number(sizes))
@@ -175,12 +197,12 @@ class HistoryBuilder:
             self._aligned[key] = self._units.aligned(row.case.key, row.metric)
         return self._aligned[key]
 
-    def _compare(self, settings: Settings, *, origin: int, key: tuple[int, int]) -> None:
+    def _compare(self, row: HistoryRow, *, origin: int, key: tuple[int, int]) -> None:
         """Count a row whose settings differ from its predecessor's of the same case and metric."""
-        last_origin, last = self._settings.get(key, (origin, settings))
-        self._settings[key] = (origin, settings)
-        if origin == last_origin and settings != last:
-            names = sorted({name for name, _ in set(settings) ^ set(last)})
+        last_origin, last_s, last = self._settings.get(key, (origin, row.at_s, row.settings))
+        self._settings[key] = (origin, row.at_s, row.settings)
+        if origin == last_origin and row.settings != last and _is_near(row.at_s, last_s):
+            names = sorted({name for name, _ in set(row.settings) ^ set(last)})
             self.num_mixed[", ".join(clean_name(name) for name in names)] += 1
 
     def documents(self) -> Iterator[RunDocument]:
@@ -221,6 +243,8 @@ class HistoryBuilder:
         is_imported = _IMPORTED_ID.fullmatch(origin.run)
         run_id = origin.run if is_imported else f"{IMPORT_TRIGGER}-{_digest(origin, when)}"
         at = datetime.fromtimestamp(at_s, timezone.utc)
+        if origin.is_runner_name:
+            self._days.setdefault(origin.machine, []).append(int(at_s // _DAY_S))
         by_case: dict[int, CaseEvidence] = {}
         for row in rows.tolist():
             evidence = by_case.setdefault(self._columns["case"][row], CaseEvidence())
@@ -242,6 +266,11 @@ class HistoryBuilder:
             evidence.add_launches(metric, split(self._values[end - sum(sizes) : end], sizes))
         else:
             evidence.add_text(metric.name, self._texts.items[self._columns["text"][row]])
+
+
+def _is_near(at_s: float | None, last_s: float | None) -> bool:
+    """Return whether two rows of one origin are of one run: without a workflow, nights are not."""
+    return at_s is None or last_s is None or abs(at_s - last_s) < _DAY_S / 2
 
 
 def exported_id(run: Run) -> str:

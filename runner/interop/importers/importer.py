@@ -70,7 +70,8 @@ class ImportReport:
     """The result of importing one file.
 
     `skipped` has the rows and values without a measurement, by reason. `num_mixed` counts rows that
-    became launches of a result with other settings, by these settings. A file that was imported
+    became launches of a result with other settings, by these settings. `changing_machines` are
+    runners of one run each, so that no machine has a history. A file that was imported
     before is not read again: `num_rows` is None, and `num_untimed` counts the first row alone.
     """
 
@@ -81,6 +82,7 @@ class ImportReport:
     results: Imported = field(default_factory=Imported)
     skipped: Skipped = field(default_factory=Skipped)
     num_mixed: Mapping[str, int] = field(default_factory=dict)
+    changing_machines: tuple[str, ...] = ()
     num_untimed: int = 0
     metrics: tuple[ImportedMetric, ...] = ()
     unit_changes: tuple[UnitChange, ...] = ()
@@ -106,6 +108,7 @@ class ImportReport:
             "skipped": dict(self.skipped.num_by_reason),
             "skipped_first": self.skipped.first_by_reason,
             "mixed": dict(self.num_mixed),
+            "changing_machines": len(self.changing_machines),
             "untimed": self.num_untimed,
             "unchanged": self.is_known,
             "unit_changes": [
@@ -181,6 +184,7 @@ def import_file(
         results=done,
         skipped=reader.skipped,
         num_mixed=history.num_mixed,
+        changing_machines=history.changing_machines,
         num_untimed=history.num_untimed,
         metrics=history.metrics,
         unit_changes=tuple(sorted(units.changes)),

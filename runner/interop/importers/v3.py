@@ -61,6 +61,13 @@ _CASE_KEYS = frozenset(
         "output",
     )
 )
+# Such a type of a runner is its operating system, and its name is the device: a phone.
+_OPERATING_SYSTEM = re.compile(
+    r"(ios|ipados|android|mac ?os( x)?|windows( server)?|linux|ubuntu|debian|harmonyos|visionos)"
+    r"( (version |api )?[\d.]+( lts)?)?",
+    re.IGNORECASE,
+)
+RUNNER_NAME = "runners[0].name"
 # These fields say whether torch.compile is in use; vLLM has the last three.
 _COMPILE_FLAGS = (
     *("use_compile", "use_torch_compile", "torch_compile", "enable_torch_compile"),
@@ -140,7 +147,10 @@ class V3Reader:
         names = ("repo", "head_branch", "head_sha", "workflow_id", "run_attempt", "name")
         parts = [_text(record.get(name)) for name in names]
         key = repr(
-            (parts, benchmark.get("name"), record.get("runners"), record.get("dependencies"))
+            (
+                *(parts, benchmark.get("name"), _arch(benchmark)),
+                *(record.get("runners"), record.get("dependencies")),
+            )
         )
         if key not in self._origins:
             self._origins[key] = self._make_origin(record, parts, benchmark=benchmark)
@@ -152,10 +162,15 @@ class V3Reader:
         repo, branch, revision, workflow, attempt, name = parts
         branch = branch.removeprefix("refs/heads/")
         runner = _runner(record)
-        machine = (
-            _text(runner.get("type")) or _text(runner.get("name")) or self.missing_values.machine
-        )
-        facts = _facts(record, runner)
+        given = self.missing_values.machine
+        machine = _machine_type(runner)
+        is_runner_name = not machine and given == UNKNOWN and bool(_text(runner.get("name")))
+        if not machine and given == UNKNOWN:
+            texts = (runner.get("name"), runner.get("type"), _arch(benchmark), given)
+            machine = next(filter(None, map(_text, texts)))
+        elif not machine:
+            machine = given
+        facts = _facts(record, runner, machine=machine)
         run = clean_name(_text(get_mapping(runner, "extra_info").get("run")))
         about = {"format": "v3", "workflow": workflow, "attempt": attempt, "run": run}
         return RowOrigin(
@@ -168,19 +183,31 @@ class V3Reader:
             facts=json.dumps(facts, sort_keys=True),
             about=json.dumps({name: value for name, value in about.items() if value}),
             run=run,
+            is_runner_name=is_runner_name,
         )
 
     def _case(self, record: Mapping[str, Any]) -> tuple[Case, Settings]:
         benchmark, model = get_mapping(record, "benchmark"), get_mapping(record, "model")
         key = repr((benchmark, model, record.get("runners")))
         if key not in self._cases:
-            case = _make_case(record, benchmark=benchmark, model=model)
-            self._cases[key] = (case, _settings(get_mapping(benchmark, "extra_info")))
+            case = _make_case(
+                record,
+                benchmark=benchmark,
+                model=model,
+                has_machine=self.missing_values.machine != UNKNOWN,
+            )
+            settings = _settings(get_mapping(benchmark, "extra_info"))
+            name = _text(_runner(record).get("name"))
+            self._cases[key] = (case, (*settings, (RUNNER_NAME, name)) if name else settings)
         return self._cases[key]
 
 
 def _make_case(
-    record: Mapping[str, Any], *, benchmark: Mapping[str, Any], model: Mapping[str, Any]
+    record: Mapping[str, Any],
+    *,
+    benchmark: Mapping[str, Any],
+    model: Mapping[str, Any],
+    has_machine: bool,
 ) -> Case:
     about = get_mapping(benchmark, "extra_info")
     phase_text, dtype_text = _text(benchmark.get("mode")), _text(benchmark.get("dtype"))
@@ -196,7 +223,7 @@ def _make_case(
         mode=mode,
         variant=clean_part(variant),
         backend=clean_part(_text(about.get("backend")) or _text(model.get("backend"))),
-        device=_device(record, about),
+        device=_device(record, about, has_machine=has_machine),
     )
 
 
@@ -275,22 +302,38 @@ def _is_setting(value: Any) -> bool:
     return isinstance(value, int | float)
 
 
-def _device(record: Mapping[str, Any], about: Mapping[str, Any]) -> str:
+def _device(record: Mapping[str, Any], about: Mapping[str, Any], *, has_machine: bool) -> str:
     runner = _runner(record)
     texts = [_text(text) for text in (runner.get("type"), runner.get("name"), about.get("device"))]
     # A name near to the case is more reliable: a machine may have any name.
     kinds = [text.lower() for text in reversed(texts) if text.lower() in DEVICES]
+    if has_machine:
+        # The given machine replaces the name of a runner here as well.
+        del texts[1]
     return kinds[0] if kinds else clean_part(next((text for text in texts if text), UNKNOWN))
 
 
-def _facts(record: Mapping[str, Any], runner: Mapping[str, Any]) -> dict[str, Any]:
+def _machine_type(runner: Mapping[str, Any]) -> str:
+    """Return the type of `runner`, empty where it is an operating system."""
+    text = _text(runner.get("type"))
+    return "" if _OPERATING_SYSTEM.fullmatch(text) and _text(runner.get("name")) else text
+
+
+def _arch(benchmark: Mapping[str, Any]) -> str:
+    """Return the device's name where a benchmark states it: its records may have no runner."""
+    return _text(get_mapping(benchmark, "extra_info").get("arch"))
+
+
+def _facts(record: Mapping[str, Any], runner: Mapping[str, Any], *, machine: str) -> dict[str, Any]:
     """Return the facts of the environment, by our names."""
     about = get_mapping(runner, "extra_info")
     facts = _json_object(_text(about.get("environment")))
     if not facts:
         names = {"cpu_model": "cpu_info", "num_cpus": "cpu_count"}
         facts = {name: runner[key] for name, key in names.items() if runner.get(key)}
-        facts["device_name"] = _text(runner.get("gpu_info")) or _text(runner.get("type"))
+        name = _text(runner.get("gpu_info")) or _machine_type(runner)
+        is_system = bool(_text(runner.get("type"))) and not _machine_type(runner)
+        facts["device_name"] = name or (machine if is_system else "")
         if count := runner.get("gpu_count"):
             facts["flags"] = {"num_gpus": count}
     dependencies = get_mapping(record, "dependencies")
