@@ -123,6 +123,8 @@ class HistoryBuilder:
             _NumberedTable() for _ in range(4)
         )
         self._launches = _NumberedTable()
+        self._case_numbers: dict[Case, int] = {}
+        self._case_keys: dict[str, Case] = {}
         self._measured: set[int] = set()
         names = ("origin", "case", "metric", "text", "launches")
         self._columns = {name: array("i") for name in names}
@@ -173,7 +175,7 @@ class HistoryBuilder:
 
     def add(self, row: HistoryRow) -> None:
         columns = self._columns
-        origin, case = self._origins.number(row.origin), self._cases.number(row.case)
+        origin, case = self._origins.number(row.origin), self._case_number(row.case)
         columns["origin"].append(origin)
         columns["case"].append(case)
         imported = self._metric(row, case=case)
@@ -190,6 +192,13 @@ class HistoryBuilder:
         self._values.extend(value * imported.scale for value in row.values)
         self._ends.append(len(self._values))
 
+    def _case_number(self, case: Case) -> int:
+        """Return the number of `case`; cases of one key are one, as in the store."""
+        if case not in self._case_numbers:
+            first = self._case_keys.setdefault(case.key, case)
+            self._case_numbers[case] = self._cases.number(first)
+        return self._case_numbers[case]
+
     def _metric(self, row: HistoryRow, *, case: int) -> ImportedMetric:
         """Return the metric of `row` in the unit of its series."""
         key = case, row.metric
@@ -199,10 +208,13 @@ class HistoryBuilder:
 
     def _compare(self, row: HistoryRow, *, origin: int, key: tuple[int, int]) -> None:
         """Count a row whose settings differ from its predecessor's of the same case and metric."""
-        last_origin, last_s, last = self._settings.get(key, (origin, row.at_s, row.settings))
-        self._settings[key] = (origin, row.at_s, row.settings)
-        if origin == last_origin and row.settings != last and _is_near(row.at_s, last_s):
-            names = sorted({name for name, _ in set(row.settings) ^ set(last)})
+        case = row.case
+        of_case = (("backend", case.backend), ("family", case.family), ("mode", case.mode))
+        settings = (*row.settings, *of_case)
+        last_origin, last_s, last = self._settings.get(key, (origin, row.at_s, settings))
+        self._settings[key] = (origin, row.at_s, settings)
+        if origin == last_origin and settings != last and _is_near(row.at_s, last_s):
+            names = sorted({name for name, _ in set(settings) ^ set(last)})
             self.num_mixed[", ".join(clean_name(name) for name in names)] += 1
 
     def documents(self) -> Iterator[RunDocument]:

@@ -235,6 +235,29 @@ def test_launches_that_were_set_otherwise_are_counted_and_reported(
     assert import_records(terminal, records[0], other, name="other.json")["mixed"] == {}
 
 
+@pytest.mark.parametrize(
+    ("part", "fields"),
+    [
+        ("backend", {"backend": "hidet"}),
+        ("family", {"origins": ["timm"]}),
+        ("mode", {"backend": "ipex"}),
+    ],
+)
+def test_cases_of_one_key_are_one_result_with_a_count(
+    terminal: Terminal, part: str, fields: dict[str, Any]
+) -> None:
+    first, second = (with_settings(value, variant="tuned") for value in (40.0, 44.0))
+    second["model"] |= fields
+    if part == "mode":
+        for record in (first, second):
+            del record["benchmark"]["extra_info"]["compile_mode"]
+    report = import_records(terminal, first, second)
+    ((names, count),) = report["mixed"].items()
+    assert (part in names, count) == (True, 1)
+    (measurement,) = only_result(terminal).measurements
+    assert measurement.samples == (40.0, 44.0)
+
+
 def test_nothing_is_guessed_of_what_became_an_outcome(terminal: Terminal) -> None:
     report = import_records(terminal, make_record("accuracy", "pass"), make_record("speedup", 1.5))
     assert [(metric["name"], metric["judged"]) for metric in report["metrics"]] == [

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.queries.series import find_series
-from tests.support.records.v3_records import DAY_S, make_record
+from tests.support.records.v3_records import DAY_S, make_record, write_lines
 from tests.support.stores.imports import import_records, only_result, runs
 from tests.support.terminal import Terminal
 
@@ -107,3 +108,15 @@ def test_backends_with_one_flag_stay_several_cases(terminal: Terminal) -> None:
     )
     (document,) = runs(terminal)
     assert len(document.results) == 3
+
+
+def test_a_flag_that_decides_no_mode_is_counted(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
+    records = [
+        engine_record(float(number), variant="base", use_compile=bool(number % 2))
+        for number in range(1, 4)
+    ]
+    write_lines(terminal.folder / "records.json", records)
+    lines = terminal.hud("import", "records.json").stdout.splitlines()
+    assert [line for line in lines if "use_compile" in line] == words
