@@ -3,8 +3,8 @@
 Evidence of several files adds up: one has the numbers of a case and another the correctness of its
 outputs. Adding the same evidence again changes nothing, in any order.
 
-A text that replaces the number of one metric is the outcome of a case only if the case has no other
-number; otherwise it is a warning.
+A text that replaces the number of one metric, or a 0 of a metric that cannot be 0, is a warning. It
+is the outcome of a case that has no other number.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import re
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,6 +36,12 @@ ACCURACY = "accuracy"
 METHOD = "imported"
 # A harness writes 0 for these when a case failed; a successful case cannot have 0.
 NEVER_ZERO = ("speedup", "latency_s", "throughput_samples_per_s", "throughput_tokens_per_s")
+# Harnesses have their own names for such metrics; a name that goes on may be a difference.
+_NEVER_ZERO_NAME = re.compile(
+    r"(?<![a-z])(latency|latencies|speedup|throughput)"
+    r"([ _(]+(ns|us|ms|s|sec|seconds|x|gbps|(gb|tokens?|samples?|requests?)(/|_per_)s(ec)?)\)?)?\Z",
+    re.IGNORECASE,
+)
 DERIVED = "imported: speedup times latency"
 # The worst outcome comes first: it wins when two files disagree about a case.
 _WORST = (
@@ -172,12 +179,19 @@ def _failures(evidence: CaseEvidence) -> dict[str, tuple[Outcome, str]]:
             outcome = failure_of(text)
             if outcome is not None:
                 failures.setdefault(name, (outcome, f"{name}: {text}"))
+    for name, launches in sorted(evidence.launches.items()):
+        if name not in NEVER_ZERO and _NEVER_ZERO_NAME.search(name) and not all(map(all, launches)):
+            failures.setdefault(name, (Outcome.FAILED, _zero_reason(name, 0.0)))
     return failures
+
+
+def _zero_reason(name: str, value: float) -> str:
+    return f"{name} is {value:g}, which stands for a case that failed"
 
 
 def _warnings(failures: Mapping[str, tuple[Outcome, str]]) -> tuple[RunWarning, ...]:
     return tuple(
-        RunWarning(code=WITHOUT_NUMBER, text=clean_reason(f"no number of {reason} ({outcome})"))
+        RunWarning(code=WITHOUT_NUMBER, text=clean_reason(f"no number ({outcome}): {reason}"))
         for outcome, reason in failures.values()
     )
 
@@ -199,7 +213,7 @@ def _outcome(
     for name in NEVER_ZERO:
         for launch in evidence.launches.get(name, ()):
             if min(launch) <= 0:
-                reason = f"{name} is {min(launch):g}, which stands for a case that failed"
+                reason = _zero_reason(name, min(launch))
                 # A skipped case has a 0 in every column.
                 if Outcome.SKIPPED not in reasons:
                     reasons.setdefault(Outcome.FAILED, reason)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -25,6 +25,13 @@ from compile_hud.runner.interop.importers.history import (
     RowOrigin,
     Settings,
 )
+from compile_hud.runner.interop.importers.record_shapes import (
+    has_unread_shapes,
+    is_shape_list,
+    parallel_shapes,
+    stated_shape,
+    with_shape,
+)
 from compile_hud.runner.interop.importers.skipped_rows import Skipped, location_name, value_name
 from compile_hud.runner.interop.importers.vocabulary import (
     DEVICES,
@@ -36,6 +43,7 @@ from compile_hud.runner.interop.importers.vocabulary import (
     as_number,
     clean_name,
     clean_part,
+    failure_of,
     find_metric,
     has_unit,
     mode_of,
@@ -83,6 +91,8 @@ _MAX_SETTING_LENGTH = 32
 _NO_QUANTIZATION = ("", "none", "noquant")
 _NO_NUMBER_IN_RANGE = f"a metric without a number between {-MAX_NUMBER:g} and {MAX_NUMBER:g}"
 
+_UNREAD_SHAPES = "a list of shapes of another length than the values, which are one case"
+
 
 @dataclass(slots=True)
 class V3Reader:
@@ -108,9 +118,29 @@ class V3Reader:
                 raise source.error(str(error), line) from error
             if row is None:
                 self.skipped.add(why, name=location_name(line, _names(record)))
+            elif shapes := parallel_shapes(record):
+                yield from self._shape_rows(row, record, shapes=shapes, line=line)
             else:
+                if has_unread_shapes(record):
+                    self.skipped.add(_UNREAD_SHAPES, name=location_name(line, _names(record)))
                 self._skip_values(record, num_valid=len(row.values), line=line)
                 yield row
+
+    def _shape_rows(
+        self, row: HistoryRow, record: Mapping[str, Any], *, shapes: Sequence[str], line: int
+    ) -> Iterator[HistoryRow]:
+        """Yield a row of each shape of a record whose values are those of several shapes."""
+        values = get_list(get_mapping(record, "metric"), "benchmark_values")
+        for shape, value in zip(shapes, values, strict=True):
+            case = replace(row.case, shape=with_shape(row.case.shape, shape))
+            number = as_number(value)
+            if number is not None:
+                yield replace(row, case=case, values=(number,), launches=(), text="")
+            elif isinstance(value, str) and failure_of(value) is not None:
+                yield replace(row, case=case, values=(), launches=(), text=value)
+            else:
+                location = location_name(line, [*_names(record), shape])
+                self.skipped.add(NO_NUMBER, name=value_name(location, value))
 
     def _skip_values(self, record: Mapping[str, Any], *, num_valid: int, line: int) -> None:
         """Count the values of a record that are no numbers."""
@@ -127,6 +157,8 @@ class V3Reader:
         about = get_mapping(metric, "extra_info")
         values = _numbers(metric)
         case, settings = self._case(record)
+        if shape := stated_shape(record):
+            case = replace(case, shape=with_shape(case.shape, shape))
         return HistoryRow(
             origin=self._origin(record),
             at_s=_time_s(record.get("timestamp")),
@@ -218,7 +250,10 @@ def _make_case(
         model=clean_name(_model_name(record)),
         family=_family(model),
         phase=PHASES.get(phase_text.lower(), Phase.OTHER),
-        shape=clean_part(_text(about.get("shape")) or _shape(about, phase_text, dtype_text)),
+        shape=clean_part(
+            ("" if is_shape_list(about.get("shape")) else _text(about.get("shape")))
+            or _shape(about, phase_text, dtype_text)
+        ),
         dtype=DTYPES.get(dtype_text.lower(), Dtype.OTHER),
         mode=mode,
         variant=clean_part(variant),
@@ -429,8 +464,11 @@ def _launches(about: Mapping[str, Any], *, num_values: int) -> tuple[int, ...]:
 
 
 def _words(metric: Mapping[str, Any]) -> list[str]:
+    """Return the texts of a metric that is none in numbers, and those that replace a number."""
     about = get_mapping(metric, "extra_info")
-    return [word for word in get_list(about, "benchmark_values") if isinstance(word, str)]
+    words = [word for word in get_list(about, "benchmark_values") if isinstance(word, str)]
+    texts = [text for text in get_list(metric, "benchmark_values") if isinstance(text, str)]
+    return words or [text for text in texts if failure_of(text) is not None]
 
 
 def _time_s(value: Any) -> float | None:
