@@ -125,7 +125,12 @@ def _row(
     origin: RowOrigin, case: Case, name: str, *, values: tuple[float, ...] = (), text: str = ""
 ) -> HistoryRow:
     return HistoryRow(
-        origin=origin, at_s=None, case=case, metric=find_metric(name), values=values, text=text
+        origin=origin,
+        at_s=None,
+        case=case,
+        metric=find_metric(name, device=case.device),
+        values=values,
+        text=text,
     )
 
 

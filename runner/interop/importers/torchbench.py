@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -80,6 +80,8 @@ METRICS: Mapping[str, tuple[str, float]] = {
     "gmem": ("peak_bytes", 1e9),
     "gpu_peak_mem": ("peak_bytes", 1e9),
 }
+# The memory of the process: psutil's percentage, 0 to 100, times the memory of the host in GB.
+_HOST_MEMORY = "cpu_peak_mem"
 _OUT_OF_MEMORY = "out of memory"
 _SKIPS = ("skip", "skip_by_dryrun", "not_implemented")
 
@@ -222,6 +224,8 @@ def _operator_case(parts: Mapping[str, str]) -> Case:
 
 
 def _metric(name: str) -> ImportedMetric:
+    if name == _HOST_MEMORY:
+        return replace(find_metric(name, unit="GB"), scale=0.01)
     if name not in METRICS:
         return find_metric(name)
     ours, scale = METRICS[name]

@@ -168,6 +168,7 @@ class V3Reader:
                 _metric_name(metric),
                 unit=_stated(metric, "unit"),
                 direction=_stated(metric, "direction"),
+                device=case.device,
             ),
             values=values,
             launches=_launches(about, num_values=len(values)),

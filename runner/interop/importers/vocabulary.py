@@ -38,6 +38,9 @@ KNOWN_METRICS: Mapping[str, tuple[str, float]] = {
     "speedup": ("speedup", 1.0),
     "unique_graphs": ("graphs", 1.0),
 }
+# On a CPU, PyTorch's nightly suite multiplies psutil's percentage, 0 to 100, by the memory, and
+# does not divide by 100.
+PERCENTAGES_ON_CPU = ("dynamo_peak_mem", "eager_peak_mem")
 # Their name -> ours, where a record states a unit that ours can have; any program has such names.
 KNOWN_WITH_UNIT: Mapping[str, str] = {"latency": "latency_s"}
 _DIRECTIONS = {
@@ -176,7 +179,9 @@ def failure_of(text: str) -> Outcome | None:
     return Outcome.FAILED if _ERROR_WORDS.search(plain) else None
 
 
-def find_metric(name: str, *, unit: str = "", direction: str = "") -> ImportedMetric:
+def find_metric(
+    name: str, *, unit: str = "", direction: str = "", device: str = ""
+) -> ImportedMetric:
     """Return the metric for `name`; the direction in the file counts for unknown names.
 
     Our own names are known as well. A unit in the file scales a known metric. Raises RecordError
@@ -190,6 +195,8 @@ def find_metric(name: str, *, unit: str = "", direction: str = "") -> ImportedMe
         scale = _scale(name, unit)
         if scale is None:
             raise RecordError(f"{name} cannot be read in {unit!r}", metric=name, unit=unit)
+        if device == "cpu" and name in PERCENTAGES_ON_CPU and not unit:
+            scale /= 100
         return ImportedMetric(name=known, unit=ours.unit, direction=ours.direction, scale=scale)
     stated_direction = direction.strip().lower().removesuffix("_is_better")
     match = _UNIT.search(name)

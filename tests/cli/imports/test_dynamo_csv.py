@@ -91,6 +91,49 @@ def test_equal_files_of_several_configurations_are_several_cases(terminal: Termi
     assert [item["unchanged"] for item in again] == [True] * 3
 
 
+@pytest.mark.parametrize(("device", "factor"), [("cpu", 0.01), ("cuda", 1.0), ("xpu", 1.0)])
+def test_peak_memory_on_a_cpu_is_a_hundredth_of_the_file(
+    terminal: Terminal, device: str, factor: float
+) -> None:
+    (terminal.folder / f"eager_torchbench_float32_training_{device}_performance.csv").write_text(
+        "dev,name,batch_size,compression_ratio,eager_peak_mem,dynamo_peak_mem\n"
+        f"{device},unet,6,1.25,50,40\n"
+    )
+    report_of(terminal, f"eager_torchbench_float32_training_{device}_performance.csv")
+    measured = {item.metric: item.median for item in only_result(terminal).measurements}
+    assert measured == pytest.approx(
+        {
+            "compression_ratio": 1.25,
+            "eager_peak_bytes": 50e9 * factor,
+            "peak_bytes": 40e9 * factor,
+        }
+    )
+
+
+@pytest.mark.parametrize(("unit", "peak_bytes"), [("", 0.4e9), ("GB", 40e9)])
+def test_a_record_without_a_unit_has_the_same_percentage(
+    terminal: Terminal, unit: str, peak_bytes: float
+) -> None:
+    record = make_record("dynamo_peak_mem", 40.0, runner="xeon")
+    record["metric"]["extra_info"] = {"unit": unit}
+    record["benchmark"]["extra_info"]["device"] = record["runners"][0]["name"] = "cpu"
+    write_lines(terminal.folder / "records.json", [record])
+    report_of(terminal, "records.json")
+    assert only_result(terminal).measurements[0].median == pytest.approx(peak_bytes)
+
+
+def test_memory_of_the_host_in_torchbench_is_a_percentage_as_well(terminal: Terminal) -> None:
+    names = ("vgg-eval_cpu_peak_mem", "vgg-eval_gpu_peak_mem")
+    metrics = {**dict.fromkeys(names, 30.0), "tritonbench_rope_fwd[x_8-liger]_cpu_peak_mem": 150.0}
+    (terminal.folder / "file.json").write_text(json.dumps({"name": "suite", "metrics": metrics}))
+    report_of(terminal, "file.json")
+    (document,) = runs(terminal)
+    vgg, rope = ({item.metric: item for item in case.measurements} for case in document.results)
+    assert vgg["peak_bytes"].median == 30e9
+    assert (vgg["cpu_peak_mem"].median, vgg["cpu_peak_mem"].unit) == (pytest.approx(0.3), "GB")
+    assert rope["cpu_peak_mem"].median == pytest.approx(1.5)
+
+
 def test_hardware_in_a_file_name_is_the_machine_where_none_is_given(terminal: Terminal) -> None:
     names = [
         f"inductor_huggingface_amp_inference_cpu_{hardware}_accuracy.csv"
