@@ -92,7 +92,10 @@ def _print_report(report: ImportReport, *, has_time: bool) -> None:
     if report.is_known:
         click.echo(f"{name}: imported before, nothing changed")
         if report.num_untimed and not has_time:
-            click.echo("  no time in the file; --at says when, if this is another night")
+            click.echo(
+                "  no time in the file: --at, --revision and --machine tell it from another of the"
+                " same content"
+            )
         return
     done = report.results
     click.echo(
@@ -102,10 +105,12 @@ def _print_report(report: ImportReport, *, has_time: bool) -> None:
     )
     for text in report.skipped.texts():
         click.echo(f"  skipped {text}")
-    for names, count in report.num_mixed.items():
+    for text in report.unread.texts():
+        click.echo(f"  not read {text}")
+    for text in report.mixed.texts(prefix="records that differ in "):
         click.echo(
-            f"  taken for launches of one result {count}: records that differ in {names};"
-            " benchmark.extra_info.variant or .shape tells them apart"
+            f"  merged into one result {text}: benchmark.extra_info.variant or .shape tells"
+            " such records apart"
         )
     if machines := report.changing_machines:
         click.echo(

@@ -18,7 +18,7 @@ from compile_hud.runner.files.stream_reader import Source
 from compile_hud.runner.interop.importers.case_evidence import ACCURACY, NEVER_ZERO
 from compile_hud.runner.interop.importers.dynamo_name import DynamoName, parse_name
 from compile_hud.runner.interop.importers.history import HistoryRow, MissingValuePolicy, RowOrigin
-from compile_hud.runner.interop.importers.skipped_rows import Skipped, location_name
+from compile_hud.runner.interop.importers.named_counts import NamedCounts, location_name
 from compile_hud.runner.interop.importers.vocabulary import (
     DEVICES,
     DTYPES,
@@ -27,6 +27,7 @@ from compile_hud.runner.interop.importers.vocabulary import (
     as_number,
     clean_name,
     clean_part,
+    failure_of,
     find_metric,
     mode_of,
 )
@@ -42,7 +43,8 @@ class CsvReader:
     """Read rows; `skipped` are the cells that are no numbers."""
 
     missing_values: MissingValuePolicy
-    skipped: Skipped = field(default_factory=Skipped)
+    skipped: NamedCounts = field(default_factory=NamedCounts)
+    unread: NamedCounts = field(default_factory=lambda: NamedCounts(max_named=1))
 
     def name_facts(self, name: str) -> tuple[str, ...]:
         """Return the facts that the file `name` adds to its content."""
@@ -87,7 +89,7 @@ class CsvReader:
             if name in _NOT_METRICS or not text:
                 continue
             number = _number(text)
-            if name == ACCURACY and number is None:
+            if number is None and (name == ACCURACY or failure_of(text) is not None):
                 yield _row(origin, case, name, text=text)
             elif number is None:
                 why = f"{clean_name(name)} is no number"

@@ -15,7 +15,6 @@ import json
 import math
 import re
 from array import array
-from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
@@ -27,6 +26,7 @@ from compile_hud.db.records.imported import IMPORT_TRIGGER, IMPORTED_TOOLCHAIN
 from compile_hud.db.records.results import Case, Run, RunDocument, RunState
 from compile_hud.runner.execution.environment import fingerprint
 from compile_hud.runner.interop.importers.case_evidence import CaseEvidence, result_of, split
+from compile_hud.runner.interop.importers.named_counts import NamedCounts
 from compile_hud.runner.interop.importers.series_units import SeriesUnits
 from compile_hud.runner.interop.importers.vocabulary import UNKNOWN, ImportedMetric, clean_name
 
@@ -133,11 +133,10 @@ class HistoryBuilder:
         # One past the last value of each row.
         self._ends = array("q")
         self.num_untimed = 0
-        # The number of rows that became launches of a result with other settings, by these
-        # settings.
-        self.num_mixed: Counter[str] = Counter()
+        # Rows that became launches of a result with other settings, by the names of these.
+        self.mixed = NamedCounts(max_named=1)
         # The origin and the settings of the previous row, by case and metric.
-        self._settings: dict[tuple[int, int], tuple[int, float | None, Settings]] = {}
+        self._settings: dict[tuple[int, int], tuple[int, float | None, tuple[Case, Settings]]] = {}
         # The days of the runs of each machine with the name of a runner.
         self._days: dict[str, list[int]] = {}
 
@@ -194,10 +193,11 @@ class HistoryBuilder:
 
     def _case_number(self, case: Case) -> int:
         """Return the number of `case`; cases of one key are one, as in the store."""
-        if case not in self._case_numbers:
+        number = self._case_numbers.get(case)
+        if number is None:
             first = self._case_keys.setdefault(case.key, case)
-            self._case_numbers[case] = self._cases.number(first)
-        return self._case_numbers[case]
+            number = self._case_numbers[case] = self._cases.number(first)
+        return number
 
     def _metric(self, row: HistoryRow, *, case: int) -> ImportedMetric:
         """Return the metric of `row` in the unit of its series."""
@@ -208,14 +208,13 @@ class HistoryBuilder:
 
     def _compare(self, row: HistoryRow, *, origin: int, key: tuple[int, int]) -> None:
         """Count a row whose settings differ from its predecessor's of the same case and metric."""
-        case = row.case
-        of_case = (("backend", case.backend), ("family", case.family), ("mode", case.mode))
-        settings = (*row.settings, *of_case)
+        settings = row.case, row.settings
         last_origin, last_s, last = self._settings.get(key, (origin, row.at_s, settings))
         self._settings[key] = (origin, row.at_s, settings)
         if origin == last_origin and settings != last and _is_near(row.at_s, last_s):
-            names = sorted({name for name, _ in set(settings) ^ set(last)})
-            self.num_mixed[", ".join(clean_name(name) for name in names)] += 1
+            names = sorted({name for name, _ in _all_settings(*settings) ^ _all_settings(*last)})
+            reason = ", ".join(clean_name(name) for name in names)
+            self.mixed.add(reason, name=f"{row.case.model} {row.metric.name}")
 
     def documents(self) -> Iterator[RunDocument]:
         """Yield the runs with their results, oldest first; the same rows give the same runs."""
@@ -278,6 +277,16 @@ class HistoryBuilder:
             evidence.add_launches(metric, split(self._values[end - sum(sizes) : end], sizes))
         else:
             evidence.add_text(metric.name, self._texts.items[self._columns["text"][row]])
+
+
+def _all_settings(case: Case, settings: Settings) -> set[tuple[str, str]]:
+    """Return `settings` with the parts of a case that its key does not have."""
+    return {
+        *settings,
+        ("backend", case.backend),
+        ("family", case.family),
+        ("mode", case.mode),
+    }
 
 
 def _is_near(at_s: float | None, last_s: float | None) -> bool:

@@ -33,8 +33,8 @@ from compile_hud.runner.interop.importers.history import (
     MissingValuePolicy,
     exported_id,
 )
+from compile_hud.runner.interop.importers.named_counts import NamedCounts
 from compile_hud.runner.interop.importers.series_units import SeriesUnits, UnitChange
-from compile_hud.runner.interop.importers.skipped_rows import Skipped
 from compile_hud.runner.interop.importers.torchbench import TorchBenchReader
 from compile_hud.runner.interop.importers.v3 import V3Reader
 from compile_hud.runner.interop.importers.vocabulary import ImportedMetric
@@ -47,7 +47,9 @@ _MEASUREMENTS_PER_WRITE = 50_000
 class Reader(Protocol):
     """A reader of one format."""
 
-    skipped: Skipped
+    skipped: NamedCounts
+    # Fields that the reader does not know.
+    unread: NamedCounts
 
     def name_facts(self, name: str) -> tuple[str, ...]:
         """Return the facts that the file `name` adds to its content, such as a configuration."""
@@ -69,10 +71,11 @@ READERS: Mapping[str, Callable[[MissingValuePolicy], Reader]] = {
 class ImportReport:
     """The result of importing one file.
 
-    `skipped` has the rows and values without a measurement, by reason. `num_mixed` counts rows that
-    became launches of a result with other settings, by these settings. `changing_machines` are
-    runners of one run each, so that no machine has a history. A file that was imported
-    before is not read again: `num_rows` is None, and `num_untimed` counts the first row alone.
+    `skipped` has the rows and values without a measurement, by reason, and `unread` the fields that
+    no reader knows. `mixed` has the rows that became launches of a result with other settings, by
+    these settings. `changing_machines` are runners of one run each, so that no machine has a
+    history. A file that was imported before is not read again: `num_rows` is None, and
+    `num_untimed` counts the first row alone.
     """
 
     path: Path
@@ -80,8 +83,9 @@ class ImportReport:
     num_rows: int | None = None
     num_runs: int = 0
     results: Imported = field(default_factory=Imported)
-    skipped: Skipped = field(default_factory=Skipped)
-    num_mixed: Mapping[str, int] = field(default_factory=dict)
+    skipped: NamedCounts = field(default_factory=NamedCounts)
+    unread: NamedCounts = field(default_factory=NamedCounts)
+    mixed: NamedCounts = field(default_factory=NamedCounts)
     changing_machines: tuple[str, ...] = ()
     num_untimed: int = 0
     metrics: tuple[ImportedMetric, ...] = ()
@@ -107,7 +111,10 @@ class ImportReport:
             "known": self.results.num_known,
             "skipped": dict(self.skipped.num_by_reason),
             "skipped_first": self.skipped.first_by_reason,
-            "mixed": dict(self.num_mixed),
+            "unread": dict(self.unread.num_by_reason),
+            "unread_first": self.unread.first_by_reason,
+            "mixed": dict(self.mixed.num_by_reason),
+            "mixed_first": self.mixed.first_by_reason,
             "changing_machines": len(self.changing_machines),
             "untimed": self.num_untimed,
             "unchanged": self.is_known,
@@ -183,7 +190,8 @@ def import_file(
         num_runs=num_runs,
         results=done,
         skipped=reader.skipped,
-        num_mixed=history.num_mixed,
+        unread=reader.unread,
+        mixed=history.mixed,
         changing_machines=history.changing_machines,
         num_untimed=history.num_untimed,
         metrics=history.metrics,
@@ -191,7 +199,7 @@ def import_file(
     )
 
 
-def _no_rows(path: Path, *, format_name: str, skipped: Skipped) -> ImportFailed:
+def _no_rows(path: Path, *, format_name: str, skipped: NamedCounts) -> ImportFailed:
     texts = ", ".join(skipped.texts())
     return ImportFailed(
         f"{path} has nothing to import: there is no row of the format {format_name} in it"

@@ -20,7 +20,12 @@ from compile_hud.db.records.results import Case, Dtype, Phase
 from compile_hud.runner.files.stream_reader import Source
 from compile_hud.runner.interop.importers.case_evidence import ACCURACY
 from compile_hud.runner.interop.importers.history import HistoryRow, MissingValuePolicy, RowOrigin
-from compile_hud.runner.interop.importers.skipped_rows import Skipped, value_name
+from compile_hud.runner.interop.importers.named_counts import (
+    NamedCounts,
+    location_name,
+    unread_field,
+    value_name,
+)
 from compile_hud.runner.interop.importers.vocabulary import (
     DEVICES,
     DTYPES,
@@ -43,6 +48,7 @@ PASSES: Mapping[str, Phase] = {
     "fwd": Phase.INFERENCE,
     "bwd": Phase.OTHER,
 }
+_FIELDS = frozenset(("name", "environ", "env", "metrics"))
 _TIME = re.compile(r"metrics-(\d{14})\.json(?:\.gz)?")
 _PHASE = "|".join(PHASES)
 _NAMES = (
@@ -91,7 +97,8 @@ class TorchBenchReader:
     """Read metrics; `skipped` are those without a number, and single values that are none."""
 
     missing_values: MissingValuePolicy
-    skipped: Skipped = field(default_factory=Skipped)
+    skipped: NamedCounts = field(default_factory=NamedCounts)
+    unread: NamedCounts = field(default_factory=lambda: NamedCounts(max_named=1))
 
     def name_facts(self, name: str) -> tuple[str, ...]:
         """Return the facts that the file `name` adds to its content: its time."""
@@ -107,6 +114,8 @@ class TorchBenchReader:
                 metrics = get_mapping(document, "metrics")
             except RecordError as error:
                 raise source.error(str(error), line) from error
+            for field_name in sorted(document.keys() - _FIELDS):
+                self.unread.add(unread_field(field_name), name=location_name(line, ()))
             for name, value in metrics.items():
                 row = self._row(name, value, origin=origin, at_s=at_s)
                 if row is None:

@@ -25,16 +25,27 @@ from compile_hud.runner.interop.importers.history import (
     RowOrigin,
     Settings,
 )
+from compile_hud.runner.interop.importers.named_counts import (
+    NamedCounts,
+    location_name,
+    unread_field,
+    value_name,
+)
+from compile_hud.runner.interop.importers.record_runners import (
+    arch_of,
+    device_of,
+    environment_facts,
+    machine_type,
+    runner_of,
+)
 from compile_hud.runner.interop.importers.record_shapes import (
-    has_unread_shapes,
+    SHAPE_KEYS,
+    RecordShapes,
     is_shape_list,
-    parallel_shapes,
-    stated_shape,
+    shapes_of,
     with_shape,
 )
-from compile_hud.runner.interop.importers.skipped_rows import Skipped, location_name, value_name
 from compile_hud.runner.interop.importers.vocabulary import (
-    DEVICES,
     DTYPES,
     MAX_NUMBER,
     NO_NUMBER,
@@ -69,12 +80,6 @@ _CASE_KEYS = frozenset(
         "output",
     )
 )
-# Such a type of a runner is its operating system, and its name is the device: a phone.
-_OPERATING_SYSTEM = re.compile(
-    r"(ios|ipados|android|mac ?os( x)?|windows( server)?|linux|ubuntu|debian|harmonyos|visionos)"
-    r"( (version |api )?[\d.]+( lts)?)?",
-    re.IGNORECASE,
-)
 RUNNER_NAME = "runners[0].name"
 # These fields say whether torch.compile is in use; vLLM has the last three.
 _COMPILE_FLAGS = (
@@ -91,6 +96,22 @@ _MAX_SETTING_LENGTH = 32
 _NO_QUANTIZATION = ("", "none", "noquant")
 _NO_NUMBER_IN_RANGE = f"a metric without a number between {-MAX_NUMBER:g} and {MAX_NUMBER:g}"
 
+# The fields of a record and of its metric that are read, or that name no measurement.
+_FIELDS = frozenset(
+    (
+        *("timestamp", "schema_version", "name", "repo", "head_branch", "head_sha", "workflow_id"),
+        *("run_attempt", "job_id", "runners", "benchmark", "model", "metric", "dependencies"),
+        *("inputs", *SHAPE_KEYS),
+    )
+)
+_METRIC_FIELDS = frozenset(
+    ("name", "benchmark_values", "extra_info", "unit", "direction", *SHAPE_KEYS)
+)
+# Statements about a metric, or about its values, that are no settings of the benchmark.
+_STATEMENTS = frozenset(
+    ("unit", "direction", "reason", "launches", "benchmark_values", *SHAPE_KEYS)
+)
+_NOTHING: tuple[Any, ...] = (None, "", 0, [], {})
 _UNREAD_SHAPES = "a list of shapes of another length than the values, which are one case"
 
 
@@ -99,7 +120,8 @@ class V3Reader:
     """Read records; `skipped` has invalid records by the missing field, and single values."""
 
     missing_values: MissingValuePolicy
-    skipped: Skipped = field(default_factory=Skipped)
+    skipped: NamedCounts = field(default_factory=NamedCounts)
+    unread: NamedCounts = field(default_factory=lambda: NamedCounts(max_named=1))
     _origins: dict[str, RowOrigin] = field(default_factory=dict)
     _cases: dict[str, tuple[Case, Settings]] = field(default_factory=dict)
 
@@ -113,18 +135,33 @@ class V3Reader:
         for line, record in source.objects():
             try:
                 why = _what_is_missing(record)
-                row = None if why else self._row(record)
+                shapes = RecordShapes() if why else shapes_of(record)
+                row = None if why else self._row(record, shapes=shapes)
             except RecordError as error:
                 raise source.error(str(error), line) from error
             if row is None:
                 self.skipped.add(why, name=location_name(line, _names(record)))
-            elif shapes := parallel_shapes(record):
-                yield from self._shape_rows(row, record, shapes=shapes, line=line)
+                continue
+            self._count_unread(record, shapes=shapes, line=line)
+            if shapes.parallel:
+                yield from self._shape_rows(row, record, shapes=shapes.parallel, line=line)
             else:
-                if has_unread_shapes(record):
-                    self.skipped.add(_UNREAD_SHAPES, name=location_name(line, _names(record)))
                 self._skip_values(record, num_valid=len(row.values), line=line)
                 yield row
+
+    def _count_unread(self, record: Mapping[str, Any], *, shapes: RecordShapes, line: int) -> None:
+        """Count the fields of `record` whose values do not arrive in the store."""
+        metric = get_mapping(record, "metric")
+        names = [name for name in record if name not in _FIELDS and record[name] not in _NOTHING]
+        names += [
+            f"metric.{name}"
+            for name in metric
+            if name not in _METRIC_FIELDS and metric[name] not in _NOTHING
+        ]
+        reasons = [unread_field(name) for name in names]
+        reasons += [_UNREAD_SHAPES] if shapes.is_unread else []
+        for reason in reasons:
+            self.unread.add(reason, name=location_name(line, _names(record)))
 
     def _shape_rows(
         self, row: HistoryRow, record: Mapping[str, Any], *, shapes: Sequence[str], line: int
@@ -152,18 +189,18 @@ class V3Reader:
             if as_number(value) is None:
                 self.skipped.add(NO_NUMBER, name=value_name(location, value))
 
-    def _row(self, record: Mapping[str, Any]) -> HistoryRow:
+    def _row(self, record: Mapping[str, Any], *, shapes: RecordShapes) -> HistoryRow:
         metric = get_mapping(record, "metric")
         about = get_mapping(metric, "extra_info")
         values = _numbers(metric)
         case, settings = self._case(record)
-        if shape := stated_shape(record):
-            case = replace(case, shape=with_shape(case.shape, shape))
+        if shapes.common:
+            case = replace(case, shape=with_shape(case.shape, shapes.common))
         return HistoryRow(
             origin=self._origin(record),
             at_s=_time_s(record.get("timestamp")),
             case=case,
-            settings=settings,
+            settings=settings + _metric_settings(about) if about else settings,
             metric=find_metric(
                 _metric_name(metric),
                 unit=_stated(metric, "unit"),
@@ -181,7 +218,7 @@ class V3Reader:
         parts = [_text(record.get(name)) for name in names]
         key = repr(
             (
-                *(parts, benchmark.get("name"), _arch(benchmark)),
+                *(parts, benchmark.get("name"), arch_of(benchmark)),
                 *(record.get("runners"), record.get("dependencies")),
             )
         )
@@ -194,16 +231,16 @@ class V3Reader:
     ) -> RowOrigin:
         repo, branch, revision, workflow, attempt, name = parts
         branch = branch.removeprefix("refs/heads/")
-        runner = _runner(record)
+        runner = runner_of(record)
         given = self.missing_values.machine
-        machine = _machine_type(runner)
+        machine = machine_type(runner)
         is_runner_name = not machine and given == UNKNOWN and bool(_text(runner.get("name")))
         if not machine and given == UNKNOWN:
-            texts = (runner.get("name"), runner.get("type"), _arch(benchmark), given)
+            texts = (runner.get("name"), runner.get("type"), arch_of(benchmark), given)
             machine = next(filter(None, map(_text, texts)))
         elif not machine:
             machine = given
-        facts = _facts(record, runner, machine=machine)
+        facts = environment_facts(record, runner, machine=machine)
         run = clean_name(_text(get_mapping(runner, "extra_info").get("run")))
         about = {"format": "v3", "workflow": workflow, "attempt": attempt, "run": run}
         return RowOrigin(
@@ -221,7 +258,7 @@ class V3Reader:
 
     def _case(self, record: Mapping[str, Any]) -> tuple[Case, Settings]:
         benchmark, model = get_mapping(record, "benchmark"), get_mapping(record, "model")
-        key = repr((benchmark, model, record.get("runners")))
+        key = repr((benchmark, model, record.get("runners"), record.get("inputs")))
         if key not in self._cases:
             case = _make_case(
                 record,
@@ -230,8 +267,13 @@ class V3Reader:
                 has_machine=self.missing_values.machine != UNKNOWN,
             )
             settings = _settings(get_mapping(benchmark, "extra_info"))
-            name = _text(_runner(record).get("name"))
-            self._cases[key] = (case, (*settings, (RUNNER_NAME, name)) if name else settings)
+            others = {
+                RUNNER_NAME: _text(runner_of(record).get("name")),
+                "model.extra_info": _text(model.get("extra_info")),
+                "inputs": _text(record.get("inputs")),
+            }
+            more = tuple((name, text) for name, text in others.items() if text)
+            self._cases[key] = (case, (*settings, *more))
         return self._cases[key]
 
 
@@ -259,7 +301,7 @@ def _make_case(
         mode=mode,
         variant=clean_part(variant),
         backend=clean_part(_text(about.get("backend")) or _text(model.get("backend"))),
-        device=_device(record, about, has_machine=has_machine),
+        device=device_of(record, about, has_machine=has_machine),
     )
 
 
@@ -332,63 +374,19 @@ def _settings(about: Mapping[str, Any]) -> Settings:
     )
 
 
+def _metric_settings(about: Mapping[str, Any]) -> Settings:
+    """Return the texts about a metric, such as its aggregation: other numbers are results."""
+    return tuple(
+        (f"metric.extra_info.{name}", value.strip())
+        for name, value in about.items()
+        if isinstance(value, str) and name not in _STATEMENTS and _is_setting(value)
+    )
+
+
 def _is_setting(value: Any) -> bool:
     if isinstance(value, str):
         return len(value) <= _MAX_SETTING_LENGTH and "/" not in value
     return isinstance(value, int | float)
-
-
-def _device(record: Mapping[str, Any], about: Mapping[str, Any], *, has_machine: bool) -> str:
-    runner = _runner(record)
-    texts = [_text(text) for text in (runner.get("type"), runner.get("name"), about.get("device"))]
-    # A name near to the case is more reliable: a machine may have any name.
-    kinds = [text.lower() for text in reversed(texts) if text.lower() in DEVICES]
-    if has_machine:
-        # The given machine replaces the name of a runner here as well.
-        del texts[1]
-    return kinds[0] if kinds else clean_part(next((text for text in texts if text), UNKNOWN))
-
-
-def _machine_type(runner: Mapping[str, Any]) -> str:
-    """Return the type of `runner`, empty where it is an operating system."""
-    text = _text(runner.get("type"))
-    return "" if _OPERATING_SYSTEM.fullmatch(text) and _text(runner.get("name")) else text
-
-
-def _arch(benchmark: Mapping[str, Any]) -> str:
-    """Return the device's name where a benchmark states it: its records may have no runner."""
-    return _text(get_mapping(benchmark, "extra_info").get("arch"))
-
-
-def _facts(record: Mapping[str, Any], runner: Mapping[str, Any], *, machine: str) -> dict[str, Any]:
-    """Return the facts of the environment, by our names."""
-    about = get_mapping(runner, "extra_info")
-    facts = _json_object(_text(about.get("environment")))
-    if not facts:
-        names = {"cpu_model": "cpu_info", "num_cpus": "cpu_count"}
-        facts = {name: runner[key] for name, key in names.items() if runner.get(key)}
-        name = _text(runner.get("gpu_info")) or _machine_type(runner)
-        is_system = bool(_text(runner.get("type"))) and not _machine_type(runner)
-        facts["device_name"] = name or (machine if is_system else "")
-        if count := runner.get("gpu_count"):
-            facts["flags"] = {"num_gpus": count}
-    dependencies = get_mapping(record, "dependencies")
-    versions = {name: _version(item) for name, item in dependencies.items()}
-    return {**facts, "dependencies": versions} if versions else facts
-
-
-def _version(dependency: Any) -> str:
-    if not isinstance(dependency, dict):
-        return _text(dependency)
-    return _text(dependency.get("version")) or _text(dependency.get("sha"))
-
-
-def _json_object(text: str) -> dict[str, Any]:
-    try:
-        document = json.loads(text) if text else {}
-    except (ValueError, RecursionError):
-        return {}
-    return document if isinstance(document, dict) else {}
 
 
 def _family(model: Mapping[str, Any]) -> str:
@@ -401,11 +399,6 @@ def _family(model: Mapping[str, Any]) -> str:
 def _model_name(record: Mapping[str, Any]) -> str:
     name = get_mapping(record, "model").get("name")
     return name.strip() if isinstance(name, str) else ""
-
-
-def _runner(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    runners = get_list(record, "runners")
-    return runners[0] if runners and isinstance(runners[0], dict) else {}
 
 
 def _skip_text(words: list[str], *, reason: str) -> str:

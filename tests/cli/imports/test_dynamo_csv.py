@@ -253,6 +253,25 @@ def test_cells_that_are_no_numbers_are_counted(
     assert [result.case.shape for result in document.results] == ["bs4-night", "bs4"]
 
 
+def test_a_failure_in_a_cell_is_the_outcome_of_a_case_without_numbers(terminal: Terminal) -> None:
+    (terminal.folder / DYNAMO_NAME).write_text(
+        "dev,name,batch_size,speedup,abs_latency,graphs\n"
+        "cuda,T5,4,OOM,OOM,\ncuda,BERT,4,TIMEOUT,2.5,3\ncuda,GPT,4,1.5,bloom,1\n"
+    )
+    report = report_of(terminal, DYNAMO_NAME)
+    assert list(report["skipped"].values()) == [1]
+    (document,) = runs(terminal)
+    t5, bert, gpt = document.results
+    assert [item.outcome for item in (t5, bert, gpt)] == [
+        Outcome.OUT_OF_MEMORY,
+        Outcome.OK,
+        Outcome.OK,
+    ]
+    assert {item.metric for item in bert.measurements} == {"latency_s", "graphs"}
+    assert len(bert.warnings) == 1
+    assert gpt.warnings == ()
+
+
 def test_the_first_of_what_is_skipped_are_reported_by_name(
     terminal: Terminal, words: SnapshotAssertion
 ) -> None:

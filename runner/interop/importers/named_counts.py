@@ -1,4 +1,4 @@
-"""Rows and values of a file without a measurement: their number, and the first few by name."""
+"""Rows, values and fields of a file that an import skips, merges or does not read, by reason."""
 
 from __future__ import annotations
 
@@ -18,27 +18,35 @@ MAX_NAME_LENGTH = 80
 
 
 @dataclass(slots=True)
-class Skipped:
-    """The number of skipped entries, and the names of at most MAX_NAMED of them, by reason."""
+class NamedCounts:
+    """The number of entries, and at most `max_named` different names of them, by reason."""
 
     num_by_reason: Counter[str] = field(default_factory=Counter)
     first_by_reason: dict[str, list[str]] = field(default_factory=dict)
+    max_named: int = MAX_NAMED
 
-    def texts(self) -> list[str]:
+    def texts(self, *, prefix: str = "") -> list[str]:
         """Return for each reason the number of entries, the reason, and the first names."""
         texts = []
         for why, count in self.num_by_reason.items():
             first = self.first_by_reason[why]
             more = "; ..." if count > len(first) else ""
-            texts.append(f"{count}: {why} ({'; '.join(first)}{more})")
+            texts.append(f"{count}: {prefix}{why} ({'; '.join(first)}{more})")
         return texts
 
     def add(self, why: str, *, name: str) -> None:
-        """Count a skipped entry."""
+        """Count an entry."""
         self.num_by_reason[why] += 1
         names = self.first_by_reason.setdefault(why, [])
-        if len(names) < MAX_NAMED:
-            names.append(shortened(printable(name, allowed=""), limit=MAX_NAME_LENGTH))
+        if len(names) < self.max_named:
+            shown = shortened(printable(name, allowed=""), limit=MAX_NAME_LENGTH)
+            if shown not in names:
+                names.append(shown)
+
+
+def unread_field(name: str) -> str:
+    """Return the reason to count a field of a record that the reader does not know."""
+    return f"the field {shortened(printable(name, allowed=''), limit=MAX_NAME_LENGTH)}"
 
 
 def value_name(location: str, value: Any) -> str:
