@@ -24,6 +24,7 @@ from compile_hud.runner.analysis.kernels.fusion import is_as_often
 from compile_hud.runner.analysis.kernels.grouping import Group, MatchedBy, has_same_inputs
 from compile_hud.runner.analysis.kernels.matching import Match
 from compile_hud.runner.analysis.kernels.noise import Move, Noise, move_of
+from compile_hud.runner.analysis.kernels.replays import is_unattributed
 
 # A sentence lists at most this many operators.
 _NUM_LISTED = 4
@@ -190,8 +191,8 @@ def _pair(match: Match, *, noise: Noise) -> KernelChange:
     time_s = contribution_s - count_s
     kind, what = _what_changed(before, after)
     clauses = [what, _time_clause(before, after, move=move)]
-    if not has_same_inputs(before, after):
-        clauses.append("with other shapes")
+    if inputs := _inputs_clause(before, after):
+        clauses.append(inputs)
     has_other_calls = not is_as_often(before, after)
     if has_other_calls:
         clauses.append(
@@ -224,9 +225,9 @@ def _kind_of_time(move: Move) -> ChangeKind:
 def _what_changed(before: Group, after: Group) -> tuple[ChangeKind | None, str]:
     """Return the class if not only times or calls changed, and the beginning of the sentence."""
     is_same = bool(before.code.identity) and before.code.identity == after.code.identity
-    if before.is_generated != after.is_generated:
+    if before.is_generated != after.is_generated and not is_same:
         return ChangeKind.OTHER_CODE, _algorithms(before.first, after.first)
-    if not after.is_generated:
+    if not (before.is_generated and after.is_generated):
         if not is_same:
             return ChangeKind.OTHER_ALGORITHM, _algorithms(before.first, after.first)
         what = "Same operator, outside of kernels" if after.is_dispatch else "Same library kernel"
@@ -244,6 +245,18 @@ def _what_changed(before: Group, after: Group) -> tuple[ChangeKind | None, str]:
     if None not in registers and registers[0] != registers[1]:
         what += f", compiled to {registers[0]} -> {registers[1]} registers"
     return None, what
+
+
+def _inputs_clause(before: Group, after: Group) -> str:
+    """Return the difference of the inputs as a clause, "" for none."""
+    kernels = (*before.kernels, *after.kernels)
+    has_operator = [not is_unattributed(kernel) for kernel in kernels]
+    if any(has_operator) and not all(has_operator):
+        return "some of its calls have no recorded operator, as in a replayed graph"
+    has_shapes = [bool(kernel.shapes) for kernel in kernels]
+    if any(has_shapes) and not all(has_shapes):
+        return "some of its calls have no recorded shapes"
+    return "" if has_same_inputs(before, after) else "with other shapes"
 
 
 def _is_same_but_for_choices(before: Group, after: Group) -> bool:

@@ -39,6 +39,7 @@ class MatchedBy(StrEnum):
     """The rule that matched kernels of both sides, from the most to the least certain."""
 
     CODE_AND_SHAPES = "code and shapes"
+    REPLAY = "name, with an operator or shapes on one side only"
     NAME_AND_SHAPES = "label, operators and shapes"
     NAME = "label and operators"
     CODE = "code"
@@ -122,7 +123,8 @@ class Group:
     equal only for indistinguishable ones. Times precede names in it, so that a number assigned by
     the compiler rarely decides. `nodes` are those of the graph. `words` describe the work in the
     user's operators: Inductor splits `gelu` into `mul` and `erf`, but the label has it. `of_count`
-    is the calls of the complete group if this is a part of one (`calls_of`), else `count`.
+    is the calls of the complete group if this is a part of one (`calls_of`), else `count`. With
+    `is_pooled` its calls have several inputs, which not every row separates (replays.py).
     """
 
     kernels: tuple[Kernel, ...]
@@ -134,6 +136,7 @@ class Group:
     total_s: float
     order: tuple[Any, ...]
     of_count: float
+    is_pooled: bool = False
 
     @property
     def first(self) -> Kernel:
@@ -158,7 +161,12 @@ class Group:
 
     @property
     def fastest_s(self) -> float:
-        """Return the seconds of a call if each kernel's were as long as its fastest."""
+        """Return the seconds of a call if each kernel's were as long as its fastest.
+
+        For a pooled group it is the fastest call of all: a row of several inputs has no other.
+        """
+        if self.is_pooled:
+            return min(kernel.min_s for kernel in self.kernels)
         count = self.count
         total_s = math.fsum(kernel.count * kernel.min_s for kernel in self.kernels)
         return total_s / count if count else 0.0
@@ -178,7 +186,7 @@ def group_kernels(side: KernelSide, *, sources: Mapping[str, str]) -> list[Group
         name = _group_name(kernel, code=code)
         gathered[name].append(kernel)
         code_of[name] = code
-    groups = [_group(kernels, code=code_of[name]) for name, kernels in gathered.items()]
+    groups = [group_of(kernels, code=code_of[name]) for name, kernels in gathered.items()]
     return sorted(groups, key=attrgetter("order"))
 
 
@@ -206,7 +214,7 @@ def calls_of(group: Group, count: float, *, after: float = 0.0) -> Group:
         # Differences of fractions leave remainders that are no call.
         if taken > _MIN_COUNT:
             kernels.append(_share_of(kernel, taken / kernel.count))
-    part = _group(kernels, code=group.code)
+    part = group_of(kernels, code=group.code)
     return replace(part, of_count=group.of_count)
 
 
@@ -242,7 +250,8 @@ def _listed(shapes: str) -> tuple[list[str], str]:
     return [item for item in tensors.split(", ") if item], rest
 
 
-def _group(kernels: Iterable[Kernel], *, code: Code) -> Group:
+def group_of(kernels: Iterable[Kernel], *, code: Code) -> Group:
+    """Return the group of kernels with the same `code`."""
     ranked = sorted(((_rank(kernel), kernel) for kernel in kernels), key=itemgetter(0))
     ordered = tuple(kernel for _, kernel in ranked)
     times = (

@@ -38,6 +38,7 @@ from compile_hud.runner.analysis.kernels.grouping import (
     group_kernels,
     has_same_inputs,
 )
+from compile_hud.runner.analysis.kernels.replays import Replay, find_replays
 
 # Two versions of one kernel are at least this alike. Two unrelated kernels of one small model are
 # at 0.63 to 0.68, one with another activation is at 0.91.
@@ -81,7 +82,7 @@ def match_kernels(baseline: KernelSide, *, candidate: KernelSide) -> list[Match]
 
 def _match(groups: list[Group], *, others: list[Group]) -> list[Match]:
     unmatched = _UnmatchedKernels(groups=groups, others=others)
-    matches: list[Match] = []
+    matches = unmatched.take_replays(find_replays(groups, others))
     for rule, key in _RULES:
         matches += unmatched.take_pairs(
             _keyed_pairs(unmatched.groups, unmatched.others, key=key), rule
@@ -121,6 +122,16 @@ class _UnmatchedKernels:
             Match(baseline=(one,), candidate=(other,), matched_by=rule) for one, other in pairs
         ]
         return self._take(matches)
+
+    def take_replays(self, replays: Sequence[Replay]) -> list[Match]:
+        """Return the replays as matches, and leave the kernels of no replay."""
+        taken = {id(group) for replay in replays for group in replay.members}
+        self.groups = [group for group in self.groups if id(group) not in taken]
+        self.others = [group for group in self.others if id(group) not in taken]
+        return [
+            Match(baseline=(item.group,), candidate=(item.other,), matched_by=MatchedBy.REPLAY)
+            for item in replays
+        ]
 
     def take_fusions(self, fusions: Sequence[Fusion]) -> list[Match]:
         """Return the fusions as matches, and leave the others."""

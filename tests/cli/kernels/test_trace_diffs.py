@@ -1,0 +1,113 @@
+"""Diffs of two traces: graphs that replay kernels."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.records.traces import Json, annotation, launch, on_gpu, operator, write_trace
+from tests.support.terminal import Terminal
+
+TILE = "ampere_fp16_s1688gemm_fp16_64x128_sliced1x2_ldg8_f2f_tn"
+SILU = "void at::native::vectorized_elementwise_kernel<8, at::native::silu_kernel>(int)"
+COPY, FILL = "Memcpy DtoD (Device -> Device)", "Memset (Device)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A call of an operator, and its kernels with their microseconds."""
+
+    operator: str
+    dims: list[Any]
+    kernels: tuple[tuple[str, float], ...]
+    category: str = "kernel"
+
+
+MODEL = (
+    Step(operator="aten::mm", dims=[[48, 96], [96, 80]], kernels=((TILE, 37.0),)),
+    Step(operator="aten::copy_", dims=[[48, 80], [48, 80]], kernels=((COPY, 3.0),),
+         category="gpu_memcpy"),
+    Step(operator="aten::mm", dims=[[48, 80], [80, 96]], kernels=((TILE, 53.0),)),
+    Step(operator="aten::zero_", dims=[[48, 96]], kernels=((FILL, 2.0),), category="gpu_memset"),
+    Step(operator="aten::silu", dims=[[48, 96]], kernels=((SILU, 11.0),)),
+)  # fmt: skip
+
+
+def iteration(
+    steps: Sequence[Step], index: int, *, num_launched: int, runtime: str
+) -> Iterable[Json]:
+    """Yield an iteration whose first steps are launched one by one; a graph replays the rest."""
+    begin = 1000.0 * index
+    graph = 100 * index + 99
+    yield annotation(f"ProfilerStep#{index}", begin, begin + 900)
+    if num_launched < len(steps):
+        yield launch(graph, begin + 200, name=f"{runtime}GraphLaunch")
+    start = begin + 210
+    for number, step in enumerate(steps):
+        at = begin + 10 + 20 * number
+        is_launched = number < num_launched
+        if is_launched:
+            yield operator(step.operator, at, at + 15, dims=step.dims)
+        for position, (name, time_us) in enumerate(step.kernels):
+            correlation = 100 * index + 5 * number + position if is_launched else graph
+            if is_launched:
+                yield launch(correlation, at + 2 + 2 * position, name=f"{runtime}LaunchKernel")
+            yield on_gpu(
+                name, start, start + time_us, correlation=correlation, category=step.category
+            )
+            start += time_us
+
+
+def traced(
+    path: Path,
+    steps: Sequence[Step] = MODEL,
+    *,
+    num_launched: int | None = None,
+    runtime: str = "cuda",
+    **fields: Any,
+) -> Path:
+    """Return the path of a trace of three iterations."""
+    number = len(steps) if num_launched is None else num_launched
+    events = [
+        event
+        for index in range(3)
+        for event in iteration(steps, index, num_launched=number, runtime=runtime)
+    ]
+    return write_trace(path, events, **fields)
+
+
+def diff_of(terminal: Terminal, *paths: Path) -> Json:
+    result = terminal.hud("kernels", "diff", *map(str, paths), "--json")
+    assert result.exit_code == 0
+    document: Json = json.loads(result.stdout)
+    return document
+
+
+def kernel_rows(document: Json) -> list[Json]:
+    return [row for row in document["rows"] if row["class"] != "part"]
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Terminal:
+    """Return a terminal in an empty folder."""
+    return Terminal(tmp_path)
+
+
+@pytest.mark.parametrize("runtime", ["cuda", "hip"])
+@pytest.mark.parametrize(("before", "after"), [(5, 0), (0, 5), (5, 2), (2, 0), (4, 1), (0, 0)])
+def test_launched_and_replayed_kernels_are_the_same(
+    terminal: Terminal, tmp_path: Path, before: int, after: int, runtime: str
+) -> None:
+    paths = [
+        traced(tmp_path / f"{side}.json", num_launched=number, runtime=runtime)
+        for side, number in (("a", before), ("b", after))
+    ]
+    rows = kernel_rows(diff_of(terminal, *paths))
+    assert {row["class"] for row in rows} == {"unchanged"}
+    assert {row["label"] for row in rows} >= {TILE, COPY, FILL}
+    assert [row["contribution_us"] for row in rows] == pytest.approx([0] * len(rows), abs=1e-6)
