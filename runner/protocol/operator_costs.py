@@ -320,6 +320,7 @@ _RULES: dict[str, Callable[[Tensors, Values], Work]] = {
     "aten::convolution": _convolution(_ConvolutionPlaces(3, 4, 5, 6)),
     "aten::_convolution": _convolution(_ConvolutionPlaces(3, 4, 5, 6)),
     "aten::cudnn_convolution": _convolution(_ConvolutionPlaces(3, 2, 4, None)),
+    "aten::miopen_convolution": _convolution(_ConvolutionPlaces(4, 3, 5, None)),
     "aten::mkldnn_convolution": _convolution(_ConvolutionPlaces(4, 3, 5, None)),
     "mkldnn::_convolution_pointwise": _convolution(_ConvolutionPlaces(4, 3, 5, None)),
     "aten::scaled_dot_product_attention": _attention,

@@ -56,7 +56,9 @@ OPERATORS = (
     ),
     KernelFamily(
         r"^aten::(_slow_conv2d_(forward|backward)|slow_conv3d(_forward)?|slow_conv_\w+"
-        r"|_conv_depthwise2d|convolution_backward|cudnn_convolution\w*)$",
+        r"|_?conv_depthwise[23]d\w*|convolution_backward\w*|convolution_overrideable"
+        r"|_nnpack_spatial_convolution"
+        r"|_?(cudnn|miopen|mps)_(depthwise_)?convolution\w*)$",
         "convolution", "aten", _ATEN,
     ),
     KernelFamily(
@@ -116,6 +118,10 @@ KERNELS = (
     ),
     KernelFamily(r"^Memcpy|^Memset", "copy", "cuda", "Kineto, libkineto/src/CuptiActivity.cpp"),
     KernelFamily(
+        r"^__amd_rocclr_(copy|fill)|^Copy(Host|Device)To(Host|Device)$|^FillBuffer", "copy",
+        "other", "ROCm/clr, rocclr/device/blitcl.cpp",
+    ),
+    KernelFamily(
         r"^triton_tem_.*(flex|attention)", "attention", "triton", "torch/_inductor/kernel/flex"
     ),
     KernelFamily(r"^triton_tem_.*conv", "convolution", "triton", "torch/_inductor/kernel/conv.py"),
@@ -147,13 +153,17 @@ KERNELS = (
         r"conv_depthwise|^igemm_|conv2d|slow_conv", "convolution", "aten",
         "aten/src/ATen/native/cuda/DepthwiseConv2d.cu",
     ),
+    KernelFamily(
+        r"(?i)miopen\w*conv|gcnasmconv|naive_conv|conv_(fwd|bwd|wrw|bias_activ)|sp3asmconv",
+        "convolution", "other", "ROCm/MIOpen, src/kernels",
+    ),
     # Adds up the pieces of a product that another kernel has computed.
     KernelFamily(r"splitKreduce|reduce_1Block_kernel", "reduction", "cublas", _KERNEL_DOCS),
     KernelFamily(
         r"cutlass.*(gemm|Gemm|mma)", "gemm", "cutlass", "NVIDIA/cutlass, naming of kernels",
     ),
     KernelFamily(
-        r"^nvjet|xmma_gemm|_[sdhcz]?gemm|gemv|gemmk1|gemmSN|dot_kernel",
+        r"^nvjet|xmma_gemm|_[sdhciz]?\d*gemm|gemv|gemmk1|gemmSN|dot_kernel",
         "gemm", "cublas", _KERNEL_DOCS,
     ),
     KernelFamily(r"^Cijk_", "gemm", "other", "ROCm/Tensile, naming of kernels"),
@@ -168,7 +178,7 @@ KERNELS = (
     ),
     KernelFamily(
         r"reduce_kernel|softmax|SoftMax|layer_norm|LayerNorm|RowwiseMoments|GammaBeta|batch_norm"
-        r"|group_norm|GroupNorm|rms_norm|RMSNorm|Rmsnorm|rmsnorm|max_pool|avg_pool|average_pool"
+        r"|BatchNorm|group_norm|GroupNorm|rms_norm|RMSNorm|Rmsnorm|rmsnorm|max_pool|avg_pool|average_pool"
         r"|gatherTopK|(?<!search)sort|nll_loss|tensor_kernel_scan|lpnorm|cunn_",
         "reduction", "aten", "aten/src/ATen/native/cuda/Reduce.cuh, SoftMax.cu",
     ),

@@ -43,6 +43,11 @@ FLASH = (
         ("mkldnn::_linear_pointwise", "gemm", "onednn"),
         ("mkldnn::_convolution_pointwise", "convolution", "onednn"),
         ("aten::mkldnn_convolution", "convolution", "onednn"),
+        ("aten::miopen_convolution", "convolution", "aten"),
+        ("aten::miopen_depthwise_convolution", "convolution", "aten"),
+        ("aten::convolution_overrideable", "convolution", "aten"),
+        ("aten::conv_depthwise3d", "convolution", "aten"),
+        ("aten::cudnn_convolution_transpose", "convolution", "aten"),
         (
             "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
             "attention",
@@ -96,12 +101,25 @@ def test_an_operator_that_calls_others_dispatches_unless_it_is_known_to_compute(
         (f"void cutlass::Kernel2<{CUTLASS}>({CUTLASS}::Params)", "gemm", "cutlass"),
         ("nvjet_tst_192x8_64x8_4x1_v_bz_TNT", "gemm", "cublas"),
         ("ampere_sgemm_128x64_nn", "gemm", "cublas"),
+        ("volta_fp16_s884gemm_fp16_64x128_ldg8_f2f_nt", "gemm", "cublas"),
+        ("turing_fp16_s1688gemm_fp16_256x64_sliced1x2_ldg8_f2f_tn", "gemm", "cublas"),
         ("void splitKreduce_kernel<float>(cublasSplitKParams<float>)", "reduction", "cublas"),
         (ADD, "elementwise", "aten"),
         (SUM, "reduction", "aten"),
         (LOOP.format("at::native::FillFunctor<float>"), "copy", "aten"),
         ("void fbgemm::split_embedding_forward<float>(float)", "copy", "other"),
         ("void vllm::rotary_embedding_kernel<float>(float)", "other", "other"),
+        ("igemm_wrw_gtcx2_nhwc_fp16_bx0_ex1", "convolution", "other"),
+        ("miopenSp3AsmConv_v30_3_1_gfx9_fp16_dot2_edc_f2x3", "convolution", "other"),
+        ("naive_conv_ab_nonpacked_fwd_nchw_float_double_float", "convolution", "other"),
+        (
+            "void ck::tensor_operation::device::kernel_grouped_conv_fwd_xdl<int>(int)",
+            "convolution",
+            "other",
+        ),
+        ("MIOpenBatchNormFwdInferSpatialEst", "reduction", "other"),
+        ("__amd_rocclr_fillBufferAligned", "copy", "other"),
+        ("CopyHostToDevice", "copy", "other"),
         ("whatever", "other", "other"),
     ],
 )
@@ -116,6 +134,16 @@ def test_a_product_that_computes_a_convolution_is_one() -> None:
     assert (kernel_class.kind, kernel_class.library) == ("convolution", "cublas")
     copied = class_of_kernel("Memset (Device)", operator=by, is_triton=False)
     assert copied.kind == "copy"
+
+
+@pytest.mark.parametrize(
+    "by", ["aten::miopen_convolution", "aten::miopen_depthwise_convolution_backward_input",
+           "aten::convolution_backward"],
+)  # fmt: skip
+def test_a_product_of_tensile_that_computes_a_convolution_is_one(by: str) -> None:
+    name = "Cijk_Alik_Bljk_HB_MT32x96x16_MI16x16x4x1_SN_PGR1"
+    assert class_of_kernel(name, operator=by, is_triton=False).kind == "convolution"
+    assert class_of_kernel(name, operator="aten::mm", is_triton=False).kind == "gemm"
 
 
 def test_a_kernel_of_the_user_is_tritons_where_triton_launched_it() -> None:
