@@ -24,6 +24,7 @@ from compile_hud.runner.analysis.kernels.fusion import is_as_often
 from compile_hud.runner.analysis.kernels.grouping import Group, MatchedBy, has_same_inputs
 from compile_hud.runner.analysis.kernels.matching import Match
 from compile_hud.runner.analysis.kernels.noise import Move, Noise, move_of
+from compile_hud.runner.analysis.kernels.operator_families import families_of, has_same_call
 from compile_hud.runner.analysis.kernels.replays import is_unattributed
 
 # A sentence lists at most this many operators.
@@ -178,7 +179,10 @@ def _computed(match: Match) -> str:
     if match.matched_by is MatchedBy.ATTENTION:
         return "attention"
     groups = [group for side in _sides(match) for group in side]
-    names = sorted({name for group in groups for name in group.words or group.operators})
+    if match.matched_by is MatchedBy.CALL:
+        names = sorted(frozenset[str]().union(*map(families_of, groups)))
+    else:
+        names = sorted({name for group in groups for name in group.words or group.operators})
     more = f" and {len(names) - _NUM_LISTED} more" if len(names) > _NUM_LISTED else ""
     return ", ".join(names[:_NUM_LISTED]) + more
 
@@ -256,7 +260,11 @@ def _inputs_clause(before: Group, after: Group) -> str:
     has_shapes = [bool(kernel.shapes) for kernel in kernels]
     if any(has_shapes) and not all(has_shapes):
         return "some of its calls have no recorded shapes"
-    return "" if has_same_inputs(before, after) else "with other shapes"
+    is_same = has_same_inputs(before, after)
+    if before.operators != after.operators:
+        # Operators of two libraries list their inputs in another order.
+        is_same = is_same or has_same_call(before, after)
+    return "" if is_same else "with other shapes"
 
 
 def _is_same_but_for_choices(before: Group, after: Group) -> bool:

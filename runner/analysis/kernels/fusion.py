@@ -8,7 +8,11 @@ split kernel may have moved to a kernel that existed before: then both are one c
 saves what the other costs. Remaining kernels with common work are one change if all of them
 together compute the same on both sides and they are few. Nodes come first: known nodes are certain,
 since a fusion leaves the graph unchanged. Operators follow for graph breaks, and words of labels if
-one side is eager or no operators were recorded.
+one side is eager or no operators were recorded. A kernel computes one product, so products with
+other inputs are no parts of it. Neither is a kernel of a library, unless both are from one call.
+
+One call of an operator may run several kernels: a product and its epilogue, or the transposes and
+the product of a convolution. The kernels of a call are one change if their number differs.
 
 Operator calls of an eager model: an operator whose words are all in the label of a generated kernel
 of the other side may be part of it. Six layer norms may be in three kernels, so calls are assigned.
@@ -21,11 +25,19 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
 from compile_hud.runner.analysis.kernels.grouping import Group, MatchedBy, calls_of
+from compile_hud.runner.analysis.kernels.operator_families import (
+    CONVOLUTION,
+    PRODUCTS,
+    families_of,
+    has_same_call,
+    input_sizes,
+    list_settings,
+)
 
 # At least this share of the work of both sides must be the same.
 MIN_SHARED = 0.75
@@ -35,10 +47,11 @@ MAX_REGROUPED = 8
 _COUNT_TOLERANCE = 0.01
 
 _Contents = Callable[[Group], frozenset[str]]
+_NODES: _Contents = attrgetter("nodes")
 
 
 _RULES: tuple[tuple[MatchedBy, _Contents], ...] = (
-    (MatchedBy.NODES_OF_FUSION, attrgetter("nodes")),
+    (MatchedBy.NODES_OF_FUSION, _NODES),
     (MatchedBy.OPERATORS_OF_FUSION, attrgetter("operators")),
     (MatchedBy.WORDS_OF_FUSION, attrgetter("words")),
 )
@@ -80,6 +93,47 @@ def is_as_often(one: Group, other: Group) -> bool:
 def is_same_count(one: float, other: float) -> bool:
     """Return whether both are the same number of calls an iteration."""
     return math.isclose(one, other, rel_tol=_COUNT_TOLERANCE)
+
+
+def find_calls(groups: Sequence[Group], others: Sequence[Group]) -> list[Fusion]:
+    """Return the calls of an operator that run another number of kernels on the other side."""
+    ours, theirs = (_by_call(side) for side in (groups, others))
+    return [
+        Fusion(groups=tuple(ours[call]), others=tuple(theirs[call]), matched_by=MatchedBy.CALL)
+        for call in ours
+        if call in theirs and _are_of_one_call(ours[call], theirs[call])
+    ]
+
+
+def _by_call(groups: Sequence[Group]) -> dict[Hashable, list[Group]]:
+    by_call: dict[Hashable, list[Group]] = {}
+    for group in groups:
+        if not (group.is_dispatch or group.is_generated) and group.operators:
+            call = (families_of(group), input_sizes(group), list_settings(group))
+            by_call.setdefault(call, []).append(group)
+    return by_call
+
+
+def _are_of_one_call(groups: Sequence[Group], others: Sequence[Group]) -> bool:
+    """Return whether both sides are kernels of one call, in another number.
+
+    Each has the one product of the call. Only a convolution may have several, of its transforms:
+    more products with the same inputs are rather more calls.
+    """
+    members = [*groups, *others]
+    products = [[group for group in side if _is_product(group)] for side in (groups, others)]
+    has_shapes = all(group.first.shapes for group in members)
+    is_convolution = has_shapes and any(group.first.kind == CONVOLUTION for group in members)
+    return (
+        len(groups) != len(others)
+        and len(members) <= MAX_REGROUPED
+        and all(is_as_often(group, members[0]) for group in members)
+        and all(len(side) == 1 or (is_convolution and side) for side in products)
+    )
+
+
+def _is_product(group: Group) -> bool:
+    return group.first.kind in PRODUCTS
 
 
 def find_fusions(groups: Sequence[Group], others: Sequence[Group]) -> list[Fusion]:
@@ -130,6 +184,13 @@ def _find_wholes(
     wholes_with_parts: list[tuple[Group, list[Group]]] = []
     excluded: set[int] = set()
     while chosen := _chosen(choices, excluded=excluded):
+        if contents is not _NODES:
+            chosen = {
+                number: _with_one_product(
+                    wholes[number], {index: parts[index] for index in indices}
+                )
+                for number, indices in chosen.items()
+            }
         covered = {
             number: _covered(
                 wholes[number],
@@ -160,14 +221,37 @@ def _chosen(choices: Mapping[int, list[int]], *, excluded: set[int]) -> dict[int
     return chosen
 
 
+def _with_one_product(whole: Group, parts: Mapping[int, Group]) -> list[int]:
+    """Return the indices of the parts, with the nearest product only.
+
+    Several remain if all are of the call of `whole`, and in attention, which has two of them.
+    """
+    products = [index for index, part in parts.items() if _is_product(part)]
+    is_one_call = all(has_same_call(parts[index], whole) for index in products)
+    if is_one_call or whole.first.kind == "attention":
+        return [*parts]
+    nearest = max(
+        products,
+        key=lambda index: (_fit(parts[index], whole), -abs(parts[index].total_s - whole.total_s)),
+    )
+    return [index for index in parts if index == nearest or index not in products]
+
+
 def _choices(part: Group, *, wholes: Sequence[Group], contents: _Contents) -> list[int]:
     """Return the indices of the wholes that `part` may belong to, the likeliest first."""
     fits = {
         index: _fit(part, whole)
         for index, whole in enumerate(wholes)
-        if contents(part) <= contents(whole) and _is_related(part, whole)
+        if contents(part) <= contents(whole)
+        and _is_related(part, whole)
+        and (contents is _NODES or _may_be_one(part, whole))
     }
     return sorted(fits, key=lambda index: (-fits[index], len(contents(wholes[index])), index))
+
+
+def _may_be_one(one: Group, other: Group) -> bool:
+    """Return whether both may compute the same: kernels of libraries do in equal calls only."""
+    return one.is_generated or other.is_generated or has_same_call(one, other)
 
 
 def _fit(part: Group, whole: Group) -> int:
@@ -260,8 +344,19 @@ def _is_regrouped(sides: _Sides, *, contents: _Contents) -> bool:
     return (
         2 < len(sides[0]) + len(sides[1]) <= MAX_REGROUPED
         and not _is_alike(*sides, contents=contents)
+        and (contents is _NODES or _has_same_products(*sides))
         and _shared(sides, contents=contents) >= MIN_SHARED
     )
+
+
+def _has_same_products(groups: list[Group], others: list[Group]) -> bool:
+    """Return whether both sides call as many products; attention has two of them inside."""
+    if any(group.first.kind == "attention" for group in (*groups, *others)):
+        return True
+    counts = [
+        math.fsum(group.count for group in side if _is_product(group)) for side in (groups, others)
+    ]
+    return is_same_count(*counts)
 
 
 def _is_alike(groups: list[Group], others: list[Group], *, contents: _Contents) -> bool:
@@ -276,7 +371,9 @@ def _connected(groups: Sequence[Group], *, contents: _Contents) -> list[Group]:
         near = [
             other
             for other in waiting
-            if contents(one) & contents(other) and _is_related(one, other)
+            if contents(one) & contents(other)
+            and _is_related(one, other)
+            and (contents is _NODES or _may_be_one(one, other))
         ]
         reached += near
         near_ids = {id(other) for other in near}
@@ -349,6 +446,9 @@ class _Shares:
                 missing = self.wholes[number].count - self._has(part_index, number)
                 self._take(part_index, number, min(missing, self.remaining[part_index]))
         for part_index, numbers in choices.items():
+            if _is_product(self.parts[part_index]):
+                # A call of a kernel computes one product, which has an owner by now.
+                continue
             remaining_calls = self.remaining[part_index]
             fits = [
                 one

@@ -13,9 +13,8 @@ rows of the assignment. Swapped sides therefore give the same matches.
 from __future__ import annotations
 
 import math
-import re
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
@@ -26,6 +25,7 @@ from compile_hud.runner.analysis.kernels.code_similarity import likeness, token_
 from compile_hud.runner.analysis.kernels.fusion import (
     MIN_SHARED,
     Fusion,
+    find_calls,
     find_fusions,
     is_as_often,
     share_calls,
@@ -37,6 +37,12 @@ from compile_hud.runner.analysis.kernels.grouping import (
     MatchedBy,
     group_kernels,
     has_same_inputs,
+)
+from compile_hud.runner.analysis.kernels.operator_families import (
+    PRODUCTS,
+    families_of,
+    input_sizes,
+    list_settings,
 )
 from compile_hud.runner.analysis.kernels.replays import Replay, find_replays
 
@@ -51,12 +57,11 @@ MAX_PAIRS = MAX_COMPARED**2
 # A library has several algorithms for these kinds, which take by far the most time.
 _HEAVY = ("gemm", "convolution", "attention")
 
-# "float32 8x4, float32 4" are the inputs of a call as text.
-_SIZES = re.compile(r"\b\d+(?:x\d+)*\b")
-
 _Pair = tuple[Group, Group]
 # Groups with an equal key may belong together; those without one (None) may not.
 _Key = Callable[[Group], Hashable]
+_Rule = tuple[MatchedBy, _Key]
+_Score = Callable[[Group, Group], float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,15 +88,13 @@ def match_kernels(baseline: KernelSide, *, candidate: KernelSide) -> list[Match]
 def _match(groups: list[Group], *, others: list[Group]) -> list[Match]:
     unmatched = _UnmatchedKernels(groups=groups, others=others)
     matches = unmatched.take_replays(find_replays(groups, others))
-    for rule, key in _RULES:
-        matches += unmatched.take_pairs(
-            _keyed_pairs(unmatched.groups, unmatched.others, key=key), rule
-        )
+    matches += unmatched.take_keyed(_RULES)
+    matches += unmatched.take_fusions(find_calls(*unmatched.heaviest()))
+    matches += unmatched.take_keyed(_RULES_OF_OPERATORS)
     matches += unmatched.take_shares()
     matches += unmatched.take_fusions(find_fusions(*unmatched.heaviest()))
     matches += unmatched.take_fusions(find_attention(*unmatched.heaviest()))
-    pairs = _keyed_pairs(unmatched.groups, unmatched.others, key=_same_words)
-    matches += unmatched.take_pairs(pairs, MatchedBy.WORDS)
+    matches += unmatched.take_keyed([(MatchedBy.WORDS, _same_words)])
     matches += unmatched.take_pairs(
         _assigned(*unmatched.heaviest(), score=_likeness_score), MatchedBy.LIKENESS
     )
@@ -115,6 +118,17 @@ class _UnmatchedKernels:
     def heaviest(self) -> tuple[list[Group], list[Group]]:
         """Return the kernels of both sides that a rule compares, in order."""
         return _heaviest(self.groups), _heaviest(self.others)
+
+    def take_keyed(self, rules: Sequence[_Rule]) -> list[Match]:
+        """Return the pairs of all `rules` as matches, and leave the others."""
+        return [
+            match
+            for rule, key in rules
+            for match in self.take_pairs(
+                _keyed_pairs(self.groups, self.others, key=key, score=_SCORES.get(rule, _nearness)),
+                rule,
+            )
+        ]
 
     def take_pairs(self, pairs: Sequence[_Pair], rule: MatchedBy) -> list[Match]:
         """Return the pairs as matches, and leave the others."""
@@ -207,17 +221,28 @@ def _same_words(group: Group) -> Hashable:
     return group.words, round(group.count, 1)
 
 
-_RULES: tuple[tuple[MatchedBy, _Key], ...] = (
+def _same_function(group: Group) -> Hashable:
+    if group.is_dispatch or group.is_generated or not group.operators or not group.first.shapes:
+        return None
+    return families_of(group), input_sizes(group)
+
+
+_RULES: tuple[_Rule, ...] = (
     (MatchedBy.CODE_AND_SHAPES, _same_code_and_shapes),
     (MatchedBy.NAME_AND_SHAPES, _same_name_and_shapes),
     (MatchedBy.NAME, _same_name),
     (MatchedBy.CODE, _same_code),
+)
+_RULES_OF_OPERATORS: tuple[_Rule, ...] = (
     (MatchedBy.OPERATORS_AND_SHAPES, _same_operators_and_shapes),
+    (MatchedBy.OTHER_LIBRARY, _same_function),
     (MatchedBy.OPERATORS, _same_operators),
 )
 
 
-def _keyed_pairs(groups: list[Group], others: list[Group], *, key: _Key) -> list[_Pair]:
+def _keyed_pairs(
+    groups: list[Group], others: list[Group], *, key: _Key, score: _Score
+) -> list[_Pair]:
     """Return the best pairs of groups with an equal key, in the order of `groups`."""
     pairs: list[_Pair] = []
     num_unmatched = MAX_PAIRS
@@ -230,7 +255,7 @@ def _keyed_pairs(groups: list[Group], others: list[Group], *, key: _Key) -> list
         num_pairs = len(close[0]) * len(close[1])
         if num_pairs == 1 or num_pairs <= num_unmatched:
             num_unmatched -= num_pairs
-            pairs += _assigned(*close, score=_nearness)
+            pairs += _assigned(*close, score=score)
         else:
             close = [], []
         pairs += _by_time(_without(ours, close[0]), _without(theirs, close[1]))
@@ -260,9 +285,7 @@ def _total_s(*sides: list[Group]) -> float:
     return math.fsum(group.total_s for side in sides for group in side)
 
 
-def _assigned(
-    groups: list[Group], others: list[Group], *, score: Callable[[Group, Group], float]
-) -> list[_Pair]:
+def _assigned(groups: list[Group], others: list[Group], *, score: _Score) -> list[_Pair]:
     """Return the pairs with the best total score; a pair with a score of 0 is none."""
     if len(groups) == len(others) == 1:
         return [(groups[0], others[0])] if score(groups[0], others[0]) > 0 else []
@@ -304,6 +327,32 @@ def _nearness(one: Group, other: Group) -> float:
     )
 
 
+def _nearness_of_libraries(one: Group, other: Group) -> float:
+    """Return the nearness of kernels of two libraries, 0 for kernels of one operator.
+
+    The product of a convolution is no version of its transposes.
+    """
+    is_product = [group.first.kind in PRODUCTS for group in (one, other)]
+    if one.operators == other.operators or is_product[0] != is_product[1]:
+        return 0.0
+    return _nearness(one, other) + 2.0 * (list_settings(one) == list_settings(other))
+
+
+def _nearness_of_words(one: Group, other: Group) -> float:
+    return _nearness(one, other) if _may_be_versions(one, other) else 0.0
+
+
+def _may_be_versions(one: Group, other: Group) -> bool:
+    """Return whether both may do the same: a product of a library is no version of its epilogue."""
+    return one.is_generated or other.is_generated or one.first.kind == other.first.kind
+
+
+_SCORES: Mapping[MatchedBy, _Score] = {
+    MatchedBy.OTHER_LIBRARY: _nearness_of_libraries,
+    MatchedBy.WORDS: _nearness_of_words,
+}
+
+
 def _likeness_score(one: Group, other: Group) -> float:
     """Return the nearness of two kernels that may be versions of one, 0 if they are not."""
     if _have_in_common(one, other):
@@ -313,7 +362,7 @@ def _likeness_score(one: Group, other: Group) -> float:
             one.first.kind == other.first.kind
             and one.first.kind in _HEAVY
             and is_as_often(one, other)
-            and _inputs(one) == _inputs(other)
+            and input_sizes(one) == input_sizes(other)
         )
         return _nearness(one, other) + _likeness_of_names(one, other) if is_one else 0.0
     are_alike = (
@@ -326,16 +375,12 @@ def _likeness_score(one: Group, other: Group) -> float:
 
 def _have_in_common(one: Group, other: Group) -> bool:
     """Return whether most operators are the same; labels of generated kernels name them too."""
+    if not _may_be_versions(one, other):
+        return False
     shared = shared_part(one.operators, other.operators)
     if one.is_generated and other.is_generated and not (one.operators and other.operators):
         shared = shared_part(one.words, other.words)
     return shared >= MIN_SHARED
-
-
-def _inputs(group: Group) -> list[list[str]]:
-    """Return the sizes of the inputs in sorted order: libraries take them in another one."""
-    tensors = group.first.shapes.partition(";")[0]
-    return sorted(sorted(sizes.split("x")) for sizes in _SIZES.findall(tensors))
 
 
 def _likeness_of_codes(one: Group, other: Group) -> float:

@@ -1,4 +1,4 @@
-"""Diffs of two traces: graphs that replay kernels."""
+"""Diffs of two traces: graphs that replay kernels, calls of several kernels, other vendors."""
 
 from __future__ import annotations
 
@@ -111,3 +111,53 @@ def test_launched_and_replayed_kernels_are_the_same(
     assert {row["class"] for row in rows} == {"unchanged"}
     assert {row["label"] for row in rows} >= {TILE, COPY, FILL}
     assert [row["contribution_us"] for row in rows] == pytest.approx([0] * len(rows), abs=1e-6)
+
+
+def test_a_product_that_gets_an_epilogue_is_split_and_others_are_gone(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    products = [
+        Step(
+            operator="aten::baddbmm",
+            dims=[[4, m, 24], [4, m, 40], [4, 40, 24]],
+            kernels=((f"cutlass_80_simt_sgemm_{m}x24", 2.0 * m),),
+        )
+        for m in (8, 12, 20)
+    ]
+    kernels = (("ampere_sgemm_32x32_sliced1x4_nn", 44.0), ("void epilogue::run<float>(int)", 5.0))
+    split = Step(operator="aten::baddbmm", dims=products[1].dims, kernels=kernels)
+    before, after = (
+        traced(tmp_path / f"{name}.json", steps)
+        for name, steps in (("a", products), ("b", [split]))
+    )
+    rows = kernel_rows(diff_of(terminal, before, after))
+    assert [(row["class"], round(row["contribution_us"], 3)) for row in rows] == [
+        ("vanished", -40.0),
+        ("split", 25.0),
+        ("vanished", -16.0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("called", "name"),
+    [
+        ("aten::miopen_convolution", "igemm_fwd_gtcx_nchw_fp16_bx0_ex0_bt64x32x8"),
+        ("aten::miopen_convolution", "Cijk_Ailk_Bljk_HBH_MT128x32x16_SN"),
+        ("aten::miopen_depthwise_convolution", "naive_conv_nonpacked_fwd_nchw_half"),
+        ("aten::convolution_overrideable", "ngen_hgemm_64x32"),
+    ],
+)
+def test_a_convolution_by_another_vendor_is_another_algorithm(
+    terminal: Terminal, tmp_path: Path, called: str, name: str
+) -> None:
+    dims = [[3, 5, 40, 56], [96, 5, 7, 7]]
+    cudnn = Step(
+        operator="aten::cudnn_convolution",
+        dims=[*dims, []],
+        kernels=(("sm80_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwc", 61.0),),
+    )
+    other = Step(operator=called, dims=[*dims, [96]], kernels=((name, 34.0),))
+    before, after = traced(tmp_path / "a.json", [cudnn]), traced(tmp_path / "b.json", [other])
+    (row,) = kernel_rows(diff_of(terminal, before, after))
+    assert (row["class"], row["contribution_us"]) == ("other_algorithm", pytest.approx(-27))
+    assert {kernel["kind"] for kernel in row["baseline"] + row["candidate"]} == {"convolution"}

@@ -248,7 +248,7 @@ def test_a_convolution_of_another_library_is_known_by_its_inputs() -> None:
         shapes="float32 4x3x3x3, float32 1x3x8x8; [1, 1]",
     )
     row = only_row(side_with(before), side_with(after))
-    assert (row.kind, row.matched_by) == (ChangeKind.OTHER_ALGORITHM, MatchedBy.LIKENESS)
+    assert (row.kind, row.matched_by) == (ChangeKind.OTHER_ALGORITHM, MatchedBy.OTHER_LIBRARY)
     elsewhere = replace(after, shapes="float32 1x3x8x8, float32 8x3x3x3")
     assert len(diff_kernels(side_with(before), side_with(elsewhere)).rows) == 2
 
