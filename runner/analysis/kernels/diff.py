@@ -31,6 +31,7 @@ from compile_hud.runner.analysis.kernels.noise import (
     noise_between,
     noise_warnings,
 )
+from compile_hud.runner.analysis.kernels.rollup import PartChange, Rollup, roll_up
 
 # The bases of a diff; the first one that both sides have counts.
 LATENCY, ITERATION, KERNELS = "latency", "profiled iteration", "sum of kernels"
@@ -51,24 +52,6 @@ _METRICS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartChange:
-    """Seconds an iteration of one part of the profile on both sides."""
-
-    name: str
-    baseline_s: float
-    candidate_s: float
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the part as a JSON object; times are microseconds an iteration."""
-        return {
-            "name": self.name,
-            "baseline_us": 1e6 * self.baseline_s,
-            "candidate_us": 1e6 * self.candidate_s,
-            "change_us": 1e6 * (self.candidate_s - self.baseline_s),
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class KernelDiff:
     """The changes of all kernels, the largest contribution first.
 
@@ -85,6 +68,11 @@ class KernelDiff:
     parts: tuple[PartChange, ...]
     noise: Noise = Noise()
     warnings: tuple[tuple[RunWarning, ...], tuple[RunWarning, ...]] = ((), ())
+
+    @property
+    def rollup(self) -> Rollup:
+        """Return the sums of the kernels by kind, operator and module."""
+        return roll_up(self.rows)
 
     @property
     def change_s(self) -> float:
@@ -153,6 +141,7 @@ class KernelDiff:
                 )
             },
             "parts": [part.to_json() for part in self.parts],
+            "rollup": self.rollup.to_json(),
             "rows": [row.to_json() for row in self.rows],
         }
 

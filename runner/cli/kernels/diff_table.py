@@ -7,9 +7,17 @@ from collections.abc import Sequence
 
 import click
 
-from compile_hud.db.shared.text import counted, one_line, printable, shortened, signed_us
+from compile_hud.db.shared.text import (
+    counted,
+    one_line,
+    printable,
+    shortened,
+    signed_us,
+    significant,
+)
 from compile_hud.runner.analysis.kernels.change_classes import ChangeKind, KernelChange
-from compile_hud.runner.analysis.kernels.diff import KernelDiff
+from compile_hud.runner.analysis.kernels.diff import SIGNIFICANT_DIGITS, KernelDiff
+from compile_hud.runner.analysis.kernels.rollup import UNKNOWN, PartChange
 from compile_hud.runner.cli.tables import Column, print_table
 
 _COLUMNS = (
@@ -22,6 +30,9 @@ _SPARE = ("class",)
 # Longer tables are not read to the end; --all and --json have every row, and --json whole names.
 _NUM_SHOWN = 100
 _MAX_LABEL, _MAX_TEXT = 160, 400
+# A line of sums has the largest changes; --json has all of them.
+_NUM_SUMS = 4
+_MAX_NAME = 60
 
 
 def print_diff(diff: KernelDiff, *, titles: tuple[str, str], show_all: bool) -> None:
@@ -31,6 +42,8 @@ def print_diff(diff: KernelDiff, *, titles: tuple[str, str], show_all: bool) -> 
     if diff.noise_text:
         click.echo(one_line(diff.noise_text))
     click.echo()
+    if lines := _rollup_lines(diff):
+        click.echo("\n".join([*lines, ""]))
     changed = [row for row in diff.rows if row.kind is not ChangeKind.UNCHANGED]
     same = [row for row in diff.rows if row.kind is ChangeKind.UNCHANGED]
     rows = [_row(row) for row in (diff.rows if show_all else changed[:_NUM_SHOWN])]
@@ -42,6 +55,35 @@ def print_diff(diff: KernelDiff, *, titles: tuple[str, str], show_all: bool) -> 
         rows.append((signed_us(diff.unexplained_s), "", "unexplained", diff.unexplained_text))
     rows.append((signed_us(diff.change_s), "", diff.basis, times))
     print_table(_COLUMNS, rows=rows, spare=_SPARE)
+
+
+def _rollup_lines(diff: KernelDiff) -> list[str]:
+    """Return a line for the changed sums of each property, the largest change first."""
+    rollup = diff.rollup
+    properties = (
+        ("kinds", rollup.kinds),
+        ("operators", rollup.operators),
+        ("modules", rollup.modules),
+    )
+    changed = (
+        (name, [part for part in parts if round(part.change_s, SIGNIFICANT_DIGITS)])
+        for name, parts in properties
+    )
+    return [f"{name:9} {_sums_text(parts)}" for name, parts in changed if parts]
+
+
+def _sums_text(parts: Sequence[PartChange]) -> str:
+    shown = "; ".join(map(_sum_text, parts[:_NUM_SUMS]))
+    return f"{shown}; and {len(parts) - _NUM_SUMS} more" if len(parts) > _NUM_SUMS else shown
+
+
+def _sum_text(part: PartChange) -> str:
+    """Return both times in the unit that the longer one has: `gemm 13.0 -> 32.9 ms`."""
+    name = shortened(one_line(part.name), limit=_MAX_NAME) if part.name != UNKNOWN else "unknown"
+    longest_s = max(part.baseline_s, part.candidate_s)
+    scale, unit = (1e3, "ms") if longest_s >= 1e-3 else (1e6, "us")
+    before, after = (significant(scale * time_s) for time_s in (part.baseline_s, part.candidate_s))
+    return f"{name} {before} -> {after} {unit}"
 
 
 def _row(row: KernelChange) -> tuple[str, ...]:

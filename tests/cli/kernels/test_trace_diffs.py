@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from tests.support.records.traces import Json, annotation, launch, on_gpu, operator, write_trace
 from tests.support.terminal import Terminal
@@ -161,3 +162,22 @@ def test_a_convolution_by_another_vendor_is_another_algorithm(
     (row,) = kernel_rows(diff_of(terminal, before, after))
     assert (row["class"], row["contribution_us"]) == ("other_algorithm", pytest.approx(-27))
     assert {kernel["kind"] for kernel in row["baseline"] + row["candidate"]} == {"convolution"}
+
+
+def test_sums_by_kind_and_operator_stand_above_the_rows(
+    terminal: Terminal, tmp_path: Path, words: SnapshotAssertion
+) -> None:
+    slow = [
+        Step(operator=step.operator, dims=step.dims, kernels=((name, 23 * time_us),))
+        for step in MODEL
+        for name, time_us in step.kernels
+    ]
+    paths = [traced(tmp_path / "a.json"), traced(tmp_path / "b.json", slow)]
+    rollup = diff_of(terminal, *paths)["rollup"]
+    assert {part["name"]: part["change_us"] for part in rollup["kinds"]} == pytest.approx(
+        {"gemm": 22 * 90, "elementwise": 22 * 11, "copy": 22 * 5}
+    )
+    assert sum(part["baseline_us"] for part in rollup["operators"]) == pytest.approx(106)
+    assert rollup["modules"] == []
+    shown = terminal.hud("kernels", "diff", *map(str, paths)).stdout
+    assert shown.splitlines()[3:6] == words
