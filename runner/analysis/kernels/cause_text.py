@@ -77,6 +77,9 @@ def _what(row: KernelChange) -> str:
             return f"{name} is slower, with the same code"
         case ChangeKind.FASTER:
             return f"{name} is faster, with the same code"
+        case ChangeKind.WAITED:
+            verb = "more" if row.contribution_s > 0 else "less"
+            return f"{name} waits {verb} for other ranks"
         case ChangeKind.OTHER_CONFIG:
             return f"{name} has another configuration"
     return f"{name} has other code"

@@ -23,7 +23,7 @@ from compile_hud.runner.analysis.kernels.code_similarity import (
 from compile_hud.runner.analysis.kernels.fusion import is_as_often
 from compile_hud.runner.analysis.kernels.grouping import Group, MatchedBy, has_same_inputs
 from compile_hud.runner.analysis.kernels.matching import Match
-from compile_hud.runner.analysis.kernels.noise import Move, Noise, move_of
+from compile_hud.runner.analysis.kernels.noise import Move, Noise, is_waiting, move_of, wait_s
 from compile_hud.runner.analysis.kernels.operator_families import families_of, has_same_call
 from compile_hud.runner.analysis.kernels.replays import is_unattributed
 
@@ -45,6 +45,7 @@ class ChangeKind(StrEnum):
     UNCHANGED = "unchanged"
     SLOWER = "same_code_slower"
     FASTER = "same_code_faster"
+    WAITED = "waited"
     OTHER_CONFIG = "other_config"
     OTHER_CODE = "other_code"
     NEW = "new"
@@ -191,10 +192,15 @@ def _pair(match: Match, *, noise: Noise) -> KernelChange:
     (before,), (after,) = _sides(match)
     move = move_of(before, after, noise=noise)
     contribution_s = after.total_s - before.total_s
+    is_wait = is_waiting(before, after)
     count_s = (after.count - before.count) * (after.mean_s + before.mean_s) / 2
     time_s = contribution_s - count_s
     kind, what = _what_changed(before, after)
-    clauses = [what, _time_clause(before, after, move=move)]
+    if is_wait:
+        clauses = [what, _wait_clause(before, after)]
+        kind = kind or (ChangeKind.WAITED if abs(time_s) > abs(count_s) else None)
+    else:
+        clauses = [what, _time_clause(before, after, move=move)]
     if inputs := _inputs_clause(before, after):
         clauses.append(inputs)
     has_other_calls = not is_as_often(before, after)
@@ -216,7 +222,9 @@ def _pair(match: Match, *, noise: Noise) -> KernelChange:
         count_s=count_s,
         time_s=time_s,
         # A change of calls in the other direction is no evidence for a time change within noise.
-        is_beyond_noise=move.is_beyond_noise or (has_other_calls and count_s * contribution_s > 0),
+        is_beyond_noise=move.is_beyond_noise
+        or (is_wait and move.is_mean_beyond)
+        or (has_other_calls and count_s * contribution_s > 0),
     )
 
 
@@ -321,6 +329,15 @@ def _time_clause(before: Group, after: Group, *, move: Move) -> str:
     if move.why:
         return f"{times} a call, but {move.why}"
     return f"no change of time beyond noise, {times} a call"
+
+
+def _wait_clause(before: Group, after: Group) -> str:
+    fastest = f"{_us(before.fastest_s)} -> {_us(after.fastest_s)} us"
+    waits = " -> ".join(_us(wait_s(group)) for group in (before, after))
+    return (
+        f"the fastest call took {fastest}, and all calls together waited {waits} us an iteration"
+        " for other ranks"
+    )
 
 
 def _percent(before_s: float, after_s: float) -> str:

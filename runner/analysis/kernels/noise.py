@@ -46,6 +46,7 @@ MAX_COST_S = 10e-6
 MAX_APART = 0.1
 # These warnings concern the amount of data, not its noise.
 _OF_NUMBERS = ("few-samples", "few-launches")
+_COMMUNICATION = "communication"
 _NOISE_CODES = frozenset((*MACHINE_WARNINGS, *MEASUREMENT_WARNINGS)) - {*_OF_NUMBERS}
 
 
@@ -72,10 +73,14 @@ class Noise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """The change of the time of one call; `why` may name the noise if it is within noise."""
+    """The change of the time of one call; `why` may name the noise if it is within noise.
+
+    With `is_mean_beyond` the means differ by more than the calls vary, whatever their fastest did.
+    """
 
     is_slower: bool
     is_beyond_noise: bool
+    is_mean_beyond: bool = False
     why: str = ""
 
 
@@ -149,7 +154,26 @@ def move_of(before: Group, after: Group, *, noise: Noise) -> Move:
         why = f"samples of the latency vary by {100 * math.expm1(noise.floor):.0f} % as well"
     elif noise.is_profile_off and (noise.apart_s > 0) == is_slower:
         why = "the profiled iterations were disturbed"
-    return Move(is_slower=is_slower, is_beyond_noise=not why, why=why)
+    return Move(is_slower=is_slower, is_beyond_noise=not why, is_mean_beyond=True, why=why)
+
+
+def is_waiting(before: Group, after: Group) -> bool:
+    """Return whether communication took another time although its fastest call did not.
+
+    The fastest calls may differ by FLOOR of a mean call: more would not explain the means. A
+    collective ends on all ranks together, so the time beyond the fastest call is a wait for the
+    last rank. A wait has no spread about a mean, so standard errors decide nothing about it.
+    """
+    if not before.first.kind == after.first.kind == _COMMUNICATION:
+        return False
+    is_moved = abs(_log_ratio(before.mean_s, after.mean_s)) > math.log1p(FLOOR)
+    fastest_s = abs(after.fastest_s - before.fastest_s)
+    return is_moved and fastest_s <= FLOOR * max(before.mean_s, after.mean_s)
+
+
+def wait_s(group: Group) -> float:
+    """Return the seconds an iteration by which the calls were longer than the fastest."""
+    return max(0.0, group.total_s - group.count * group.fastest_s)
 
 
 def _is_mean_beyond(before: Group, after: Group, *, noise: Noise) -> bool:

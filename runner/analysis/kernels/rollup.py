@@ -23,6 +23,8 @@ from compile_hud.runner.analysis.kernels.replays import is_unattributed
 _INDEX = re.compile(r"(?:(?<=\.)|^)\d+(?=\.|$)")
 # A fused kernel may compute twenty operators.
 _NUM_OPERATORS = 4
+# The engine itself is the operator of a custom function in the backward pass.
+_ENGINE = "autograd::engine::evaluate_function: "
 UNKNOWN = ""
 
 # Seconds by name.
@@ -135,9 +137,14 @@ def _kinds(kernel: Kernel) -> _Times:
 
 
 def _operators(kernel: Kernel) -> _Times:
-    names = sorted(map(family_of, reportable_operators(kernel.operators)))
+    names = sorted(map(family_of, reportable_operators(map(_called, kernel.operators))))
     more = f" + {len(names) - _NUM_OPERATORS} more" if len(names) > _NUM_OPERATORS else ""
     return {" + ".join(names[:_NUM_OPERATORS]) + more: kernel.total_s}
+
+
+def _called(operator: str) -> str:
+    """Return the node of the graph of gradients that autograd's engine calls, or the operator."""
+    return operator.removeprefix(_ENGINE)
 
 
 def _modules(kernel: Kernel) -> _Times:

@@ -8,12 +8,14 @@ from dataclasses import replace
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from compile_hud.db.records.kernels import Profile
+from compile_hud.db.records.kernels import Kernel, Profile
 from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.runner.analysis.kernels.cause_text import cause_text
 from compile_hud.runner.analysis.kernels.change_classes import ChangeKind
 from compile_hud.runner.analysis.kernels.diff import KernelDiff, diff_kernels, top_rows
 from compile_hud.runner.analysis.kernels.grouping import KernelSide
 from compile_hud.runner.analysis.kernels.noise import deviation_of, result_noise
+from tests.support.builders import make_kernel
 from tests.support.records.kernel_diffs import US, cublas, only_row, side_with, taking, triton
 
 KERNEL = triton(source_hash="a" * 64)
@@ -156,3 +158,56 @@ def test_one_result_says_what_makes_its_times_uncertain(words: SnapshotAssertion
     assert result_noise([], profile=profile(1200), kernels=kernels) == ""
     noise = result_noise([NEIGHBOUR], profile=profile(1500), kernels=kernels)
     assert noise == (words)
+
+
+def collective(mean_us: float, *, fastest_us: float, count: float = 6.0) -> Kernel:
+    """Return a collective that waits for other ranks in most calls."""
+    name = "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL"
+    kernel = make_kernel(name, label=name, kind="communication", library="nccl", operators=())
+    return replace(taking(kernel, mean_us, count=count), min_s=fastest_us * US)
+
+
+@pytest.mark.parametrize(("before_us", "after_us"), [(700, 1900), (1900, 700)])
+def test_communication_with_the_same_fastest_call_waited(
+    before_us: float, after_us: float, words: SnapshotAssertion
+) -> None:
+    sides = [
+        side_with(collective(before_us, fastest_us=210)),
+        side_with(collective(after_us, fastest_us=214)),
+    ]
+    row = only_row(*sides)
+    assert row.kind is ChangeKind.WAITED
+    assert row.contribution_s == pytest.approx(6 * (after_us - before_us) * US)
+    assert row.text == words
+
+
+@pytest.mark.parametrize(
+    ("after", "kind"),
+    [
+        pytest.param(collective(730, fastest_us=212), ChangeKind.UNCHANGED, id="within 5 %"),
+        pytest.param(collective(1500, fastest_us=240), ChangeKind.WAITED, id="little of a call"),
+        pytest.param(collective(1400, fastest_us=640), ChangeKind.SLOWER, id="all calls"),
+        pytest.param(
+            collective(760, fastest_us=210, count=24.0), ChangeKind.MORE_OFTEN, id="calls"
+        ),
+    ],
+)
+def test_the_fastest_call_and_the_calls_decide_about_a_wait(
+    after: Kernel, kind: ChangeKind
+) -> None:
+    before = side_with(collective(700, fastest_us=210), parts={})
+    assert only_row(before, side_with(after, parts={})).kind is kind
+
+
+def test_a_wait_is_behind_an_alert_if_it_is_more_than_calls_vary(words: SnapshotAssertion) -> None:
+    kernels = [collective(mean_us, fastest_us=210) for mean_us in (700, 1900)]
+    few = diff_kernels(*map(side_with, kernels))
+    assert top_rows(few, is_slower=True) == ()
+    many = diff_kernels(*(side_with(kernel, parts={}) for kernel in kernels))
+    assert [row.kind for row in top_rows(many, is_slower=True)] == [ChangeKind.WAITED]
+    assert cause_text(many, is_slower=True) == words
+
+
+def test_only_communication_waits() -> None:
+    before, after = (replace(taking(cublas(), mean), min_s=20 * US) for mean in (70, 190))
+    assert only_row(side_with(before), side_with(after)).kind is not ChangeKind.WAITED

@@ -109,3 +109,10 @@ def test_the_sums_add_up_to_the_kernels_of_each_side(
         for side, name in ((baseline, "baseline_s"), (candidate, "candidate_s")):
             total_s = math.fsum(getattr(part, name) for part in parts)
             assert total_s == pytest.approx(math.fsum(item.total_s for item in side.kernels))
+
+
+def test_the_engine_of_autograd_counts_as_the_function_that_it_calls() -> None:
+    engine = "autograd::engine::evaluate_function: LookupFunctionBackward"
+    kernel = replace(cublas(), operators=(engine,))
+    operators = diff_kernels(side_with(kernel), side_with(kernel)).rollup.operators
+    assert [part.name for part in operators] == ["LookupFunctionBackward"]
