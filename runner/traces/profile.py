@@ -20,11 +20,16 @@ from compile_hud.runner.traces.timeline import Timeline, read_timeline
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelReport:
-    """The kernels of a trace, the code of the generated ones, and the breakdown of the time."""
+    """The kernels of a trace, the code of the generated ones, and the breakdown of the time.
+
+    `devices` are the names of the GPUs that ran them, each once; empty on a CPU, and where the
+    trace has no names.
+    """
 
     kernels: tuple[Kernel, ...]
     sources: tuple[KernelSource, ...]
     profile: Profile
+    devices: tuple[str, ...] = ()
 
 
 def load_kernel_notes(path: Path) -> KernelNotes:
@@ -69,7 +74,17 @@ def read_kernels(
         kernels=kernels,
         sources=sources,
         profile=_profile(work, latency_s, spans=timeline_spans(work.timeline, kernels=kernels)),
+        devices=_devices(timeline),
     )
+
+
+def _devices(timeline: Timeline) -> tuple[str, ...]:
+    """Return the names of the GPUs with work; a host may have others of another model."""
+    names = timeline.header.devices
+    used = {timeline.lanes[lane][0] for lane in timeline.device.lanes}
+    numbers = sorted(number for number in used if isinstance(number, int))
+    known = [names[number] for number in numbers if 0 <= number < len(names)]
+    return tuple(dict.fromkeys(filter(None, known or (names if used else ()))))
 
 
 def _profile(

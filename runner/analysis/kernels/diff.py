@@ -248,6 +248,13 @@ def share_text(explained_s: float, *, change_s: float, basis: str) -> str:
     )
 
 
+def devices_text(baseline: str, *, candidate: str) -> str:
+    """Return a sentence about two different devices, "" if they are equal or one is unknown."""
+    if not baseline or not candidate or baseline == candidate:
+        return ""
+    return f"The devices differ: {baseline} and {candidate}. All times include that difference."
+
+
 def _measured(baseline: KernelSide, candidate: KernelSide) -> tuple[str, float, float]:
     if baseline.latency_s is not None and candidate.latency_s is not None:
         return LATENCY, baseline.latency_s, candidate.latency_s

@@ -13,7 +13,7 @@ from compile_hud.db.errors import NotFoundError
 from compile_hud.db.records.kernels import Kernel
 from compile_hud.db.shared.text import one_line, printable, shortened
 from compile_hud.runner.analysis.kernels.change_classes import KernelChange
-from compile_hud.runner.analysis.kernels.diff import KernelDiff, diff_kernels
+from compile_hud.runner.analysis.kernels.diff import KernelDiff, devices_text, diff_kernels
 from compile_hud.runner.cli.kernels.diff_sides import find_sides
 from compile_hud.runner.cli.kernels.diff_table import print_diff
 from compile_hud.runner.cli.output import gather_options, json_option, print_json, with_workspace
@@ -64,6 +64,7 @@ def diff_command(workspace: Workspace, *, baseline: str, candidate: str, options
         [baseline, candidate], case=options.case_name, store=workspace.store()
     )
     diff = diff_kernels(before.side, after.side)
+    devices = devices_text(before.device, candidate=after.device)
     if options.kernel_name is not None:
         row = find_row(diff, options.kernel_name)
         lines = source_diff(row, before.side.sources, after.side.sources)
@@ -72,9 +73,17 @@ def diff_command(workspace: Workspace, *, baseline: str, candidate: str, options
         else:
             click.echo("\n".join(printable(line, allowed="\t") for line in [row.text, *lines]))
     elif options.as_json:
-        print_json({**diff.to_json(), "baseline": before.facts, "candidate": after.facts})
+        print_json(
+            {
+                **diff.to_json(),
+                "devices": devices,
+                "baseline": before.facts,
+                "candidate": after.facts,
+            }
+        )
     else:
-        print_diff(diff, titles=(before.title, after.title), show_all=options.show_all)
+        titles = (before.title, after.title)
+        print_diff(diff, titles=titles, show_all=options.show_all, devices=devices)
 
 
 def find_row(diff: KernelDiff, name: str) -> KernelChange:

@@ -32,11 +32,15 @@ _ENDINGS = (".json", ".json.gz")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedSide:
-    """A side of a diff; `title` is its description as a line, `facts` the same as JSON."""
+    """A side of a diff; `title` is its description as a line, `facts` the same as JSON.
+
+    `device` is the name of the GPU or the CPU, "" if unknown.
+    """
 
     side: KernelSide
     title: str
     facts: dict[str, Any]
+    device: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +110,18 @@ def _from_trace(path: Path) -> NamedSide:
         sources={source.hash: source.text for source in report.sources},
         profile=report.profile,
     )
-    return NamedSide(side=side, title=f"trace {path}", facts={"trace": str(path)})
+    is_cpu = report.profile.busy is None
+    device = ", ".join(report.devices) or ("CPU" if is_cpu else "")
+    return NamedSide(
+        side=side,
+        title=_with_device(f"trace {path}", device),
+        facts={"trace": str(path), "device": device or None},
+        device=device,
+    )
+
+
+def _with_device(title: str, device: str) -> str:
+    return f"{title}  on {device}" if device else title
 
 
 def _from_run(name: str, *, case: str | None, store: Store) -> NamedSide:
@@ -131,10 +146,14 @@ def _from_run(name: str, *, case: str | None, store: Store) -> NamedSide:
             name=name,
             reason=str(error),
         ) from error
+    name_of_device = run.environment.get("device_name")
+    device = name_of_device if isinstance(name_of_device, str) else ""
     return NamedSide(
         side=side,
-        title=f"{run.id}  {run.revision}  {result.case.key}",
+        title=_with_device(f"{run.id}  {run.revision}  {result.case.key}", device),
+        device=device,
         facts={
+            "device": device or None,
             "run_id": run.id,
             "result_id": result.id,
             "revision": run.revision,

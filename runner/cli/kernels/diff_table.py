@@ -35,10 +35,17 @@ _NUM_SUMS = 4
 _MAX_NAME = 60
 
 
-def print_diff(diff: KernelDiff, *, titles: tuple[str, str], show_all: bool) -> None:
-    """Print a line for each change, and how they add up to the difference."""
+def print_diff(
+    diff: KernelDiff, *, titles: tuple[str, str], show_all: bool, devices: str = ""
+) -> None:
+    """Print a line for each change, and how they add up to the difference.
+
+    `devices` is the sentence about two different devices, empty without.
+    """
     for name, title in zip(("baseline ", "candidate"), titles, strict=True):
         click.echo(f"{name} {printable(title, allowed='')}")
+    if devices:
+        click.echo(one_line(devices))
     if diff.noise_text:
         click.echo(one_line(diff.noise_text))
     click.echo()

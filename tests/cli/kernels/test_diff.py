@@ -224,3 +224,16 @@ def test_a_file_that_is_no_trace_is_one_clear_line(terminal: Terminal) -> None:
     assert result.exit_code == 2
     assert "notes.txt" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_results_of_two_devices_are_named_and_compared(terminal: Terminal) -> None:
+    for path, name in (("a.json", "Quadro GV9"), ("b.json", "Instinct MI1")):
+        document = json.loads(Path(path).read_text())
+        document["run"]["environment"]["device_name"] = name
+        Path(path).write_text(json.dumps(document))
+    document = json.loads(terminal.hud("kernels", "diff", "a.json", "b.json", "--json").stdout)
+    assert document["baseline"]["device"] == "Quadro GV9"
+    assert "Quadro GV9 and Instinct MI1" in document["devices"]
+    lines = terminal.hud("kernels", "diff", "a.json", "b.json").stdout.splitlines()
+    assert lines[0].endswith("on Quadro GV9")
+    assert document["devices"] in lines

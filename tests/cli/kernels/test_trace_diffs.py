@@ -181,3 +181,50 @@ def test_sums_by_kind_and_operator_stand_above_the_rows(
     assert rollup["modules"] == []
     shown = terminal.hud("kernels", "diff", *map(str, paths)).stdout
     assert shown.splitlines()[3:6] == words
+
+
+def properties(*names: str) -> list[Json]:
+    return [{"id": index, "name": name, "numSms": 90} for index, name in enumerate(names)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "has_line"),
+    [
+        (["Quadro GV9"], ["Instinct MI1"], True),
+        (["Quadro GV9", "Quadro GV9"], ["Quadro GV9"], False),
+        # Only the first one of these has work.
+        (["Quadro GV9", "Old Card"], ["Quadro GV9", "Other Card"], False),
+        (["Quadro GV9"], [], False),
+        ([], [], False),
+    ],
+)
+def test_the_devices_of_both_traces_are_named_and_compared(
+    terminal: Terminal,
+    tmp_path: Path,
+    before: list[str],
+    after: list[str],
+    has_line: bool,
+    words: SnapshotAssertion,
+) -> None:
+    paths = [
+        traced(tmp_path / f"{side}.json", deviceProperties=properties(*names))
+        for side, names in (("a", before), ("b", after))
+    ]
+    document = diff_of(terminal, *paths)
+    assert bool(document["devices"]) is has_line
+    named = [document[side]["device"] for side in ("baseline", "candidate")]
+    assert named == [names[0] if names else None for names in (before, after)]
+    lines = terminal.hud("kernels", "diff", *map(str, paths)).stdout.splitlines()
+    assert lines[: lines.index("")] == words
+
+
+def test_a_trace_of_a_cpu_is_one_of_another_device(terminal: Terminal, tmp_path: Path) -> None:
+    cpu = write_trace(tmp_path / "cpu.json", [operator("aten::mm", 0, 9, dims=[[2, 3], [3, 4]])])
+    gpu = traced(tmp_path / "gpu.json", deviceProperties=properties("Quadro GV9"))
+    document = diff_of(terminal, cpu, gpu)
+    assert (document["baseline"]["device"], document["candidate"]["device"]) == (
+        "CPU",
+        "Quadro GV9",
+    )
+    assert document["devices"]
+    assert not diff_of(terminal, cpu, cpu)["devices"]
