@@ -35,6 +35,12 @@ from compile_hud.runner.cli.kernels.counter_files import (
     names_text,
     print_report,
 )
+from compile_hud.runner.cli.kernels.trace_files import (
+    check_file_name,
+    device_of,
+    is_result_file,
+    read_trace,
+)
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.cli.results.case_text import case_glob, find_case, warning_text
 from compile_hud.runner.cli.tables import Column, print_table, stdout
@@ -63,7 +69,7 @@ _PART_COLUMNS = (
 
 @click.command("show")
 @click.argument("run_name", metavar="RUN")
-@click.argument("case_name", metavar="CASE")
+@click.argument("case_name", metavar="[CASE]", required=False)
 @click.option("--source", "kernel_name", metavar="KERNEL", help="Print the code of KERNEL instead.")
 @click.option(
     "--repro",
@@ -77,18 +83,34 @@ def show_kernels(
     workspace: Workspace,
     *,
     run_name: str,
-    case_name: str,
+    case_name: str | None,
     kernel_name: str | None,
     repro_name: str | None,
     as_json: bool,
 ) -> None:
-    """Show the kernels of one case, the longest first, with a breakdown of the time.
+    """Show the kernels of a case or a trace, the longest first, with a breakdown of the time.
 
     RUN is an id, the start of one, `latest`, a result file or a revision; CASE is a case's key, a
-    part of it, or a glob; KERNEL is the name of a kernel, a part of it, or a glob.
+    part of it, or a glob; KERNEL is the name of a kernel, a part of it, or a glob. A Chrome trace
+    of torch.profiler has no CASE.
     """
     if kernel_name is not None and repro_name is not None:
         raise click.UsageError("--source and --repro print one thing each; give one of them")
+    path = Path(run_name)
+    if path.is_file() and not is_result_file(path):
+        if repro_name is not None:
+            raise click.UsageError(f"--repro needs the inputs of a result; {run_name} is a trace")
+        if case_name is not None:
+            raise click.UsageError(
+                f"{run_name} is a trace, which has only one case: leave out {case_name}"
+            )
+        _show_trace(path, kernel_name=kernel_name, as_json=as_json)
+        return
+    check_file_name(run_name)
+    if case_name is None:
+        raise click.UsageError(
+            f"Missing argument 'CASE': {run_name} is no trace, so name one of its cases"
+        )
     run, result = find_kernels(run_name, case_name, store=workspace.store())
     if repro_name is not None:
         script = find_script(result, repro_name, run=run)
@@ -98,16 +120,46 @@ def show_kernels(
             click.echo(printable(script, allowed="\n\t"), nl=False)
         return
     if kernel_name is not None:
-        source = find_source(result, kernel_name)
-        if as_json:
-            print_json(source.to_json())
-        else:
-            click.echo(printable(source.text, allowed="\n\t"))
+        _print_source(find_source(result, kernel_name), as_json=as_json)
         return
     if as_json:
         print_json(_document(run, result))
     else:
         _print_kernels(run, result, trace=workspace.traces().find(result.id))
+
+
+def _show_trace(path: Path, *, kernel_name: str | None, as_json: bool) -> None:
+    """Print the kernels of a trace without a result, or the code of one of them."""
+    report = read_trace(path)
+    if kernel_name is not None:
+        source = _find_source(report.kernels, report.sources, kernel_name, title=str(path))
+        _print_source(source, as_json=as_json)
+        return
+    kernels = _longest_first(report.kernels)
+    if as_json:
+        print_json(
+            {
+                "trace": str(path),
+                "device": device_of(report) or None,
+                "profile": _profile_json(report.profile),
+                "kernels": [_kernel_json(kernel) for kernel in kernels],
+            }
+        )
+        return
+    device = device_of(report)
+    facts = [
+        ("trace", str(path)),
+        *([("gpu", device)] if report.devices else []),
+        *_facts(kernels, report.profile),
+    ]
+    _print_table(kernels, report.profile, facts=facts)
+
+
+def _print_source(source: KernelSource, *, as_json: bool) -> None:
+    if as_json:
+        print_json(source.to_json())
+    else:
+        click.echo(printable(source.text, allowed="\n\t"))
 
 
 def find_kernels(run_name: str, case_name: str, *, store: Store) -> tuple[Run, CaseResult]:
@@ -123,14 +175,20 @@ def find_kernels(run_name: str, case_name: str, *, store: Store) -> tuple[Run, C
 
 def find_source(result: CaseResult, name: str) -> KernelSource:
     """Return the code of the kernel of `result` that `name` stands for; raise NotFoundError."""
-    kernels = [kernel for kernel in result.kernels if name in (kernel.name, kernel.label)]
+    return _find_source(result.kernels, result.sources, name, title=result.case.key)
+
+
+def _find_source(
+    all_kernels: Sequence[Kernel], all_sources: Sequence[KernelSource], name: str, *, title: str
+) -> KernelSource:
+    kernels = [kernel for kernel in all_kernels if name in (kernel.name, kernel.label)]
     pattern = case_glob(name)
-    kernels = kernels or [item for item in result.kernels if fnmatchcase(item.name, pattern)]
+    kernels = kernels or [item for item in all_kernels if fnmatchcase(item.name, pattern)]
     if not kernels:
-        has = _names(result.kernels)
+        has = _names(all_kernels)
         raise NotFoundError(
-            f"{result.case.key} runs no kernel {name!r}. It runs {has}",
-            case=result.case.key,
+            f"{title} runs no kernel {name!r}. It runs {has}",
+            case=title,
             name=name,
         )
     generated = {item.source_hash: item for item in kernels if item.source_hash}
@@ -145,7 +203,7 @@ def find_source(result: CaseResult, name: str) -> KernelSource:
             f"more than one code fits {name!r}: {_names([*generated.values()])}. Name one whole",
             name=name,
         )
-    sources = {source.hash: source for source in result.sources}
+    sources = {source.hash: source for source in all_sources}
     (source_hash,) = generated
     if source_hash not in sources:
         raise NotFoundError(f"the code of {_names(kernels)} did not come with the result")
@@ -177,8 +235,8 @@ def _names(kernels: Sequence[Kernel]) -> str:
     return names_text([kernel.name for kernel in kernels])
 
 
-def _longest_first(result: CaseResult) -> list[Kernel]:
-    return sorted(result.kernels, key=lambda kernel: kernel.total_s, reverse=True)
+def _longest_first(kernels: Sequence[Kernel]) -> list[Kernel]:
+    return sorted(kernels, key=lambda kernel: kernel.total_s, reverse=True)
 
 
 def _document(run: Run, result: CaseResult) -> dict[str, Any]:
@@ -188,7 +246,7 @@ def _document(run: Run, result: CaseResult) -> dict[str, Any]:
         "result_id": result.id,
         "case": result.case.to_json(),
         "profile": None if profile is None else _profile_json(profile),
-        "kernels": [_kernel_json(kernel) for kernel in _longest_first(result)],
+        "kernels": [_kernel_json(kernel) for kernel in _longest_first(result.kernels)],
         "warnings": [warning.to_json() for warning in result.warnings],
     }
 
@@ -211,15 +269,23 @@ def _profile_json(profile: Profile) -> dict[str, Any]:
 
 
 def _print_kernels(run: Run, result: CaseResult, *, trace: Path | None) -> None:
-    console = stdout()
     profile = profile_of(result.details)
-    kernels = with_latency_shares(_longest_first(result), profile)
+    kernels = with_latency_shares(_longest_first(result.kernels), profile)
     facts = [
         ("case", result.case.key),
         ("run", f"{run.id}, {run.started_at:%Y-%m-%d %H:%M} UTC, {run.revision}"),
-        *_facts(kernels, profile, trace=trace),
+        *_facts(kernels, profile),
+        *([] if profile is None else [("trace", "not kept" if trace is None else str(trace))]),
         *(("warning", warning_text(warning)) for warning in result.warnings),
     ]
+    _print_table(kernels, profile, facts=facts)
+
+
+def _print_table(
+    kernels: Sequence[Kernel], profile: Profile | None, *, facts: Sequence[tuple[str, str]]
+) -> None:
+    """Print the facts, a line for each kernel, and the parts of an iteration."""
+    console = stdout()
     for name, value in facts:
         console.print(f"{name:10} {printable(value)}", markup=False, soft_wrap=True)
     console.print()
@@ -234,9 +300,7 @@ def _print_kernels(run: Run, result: CaseResult, *, trace: Path | None) -> None:
         _print_parts(profile, console=console)
 
 
-def _facts(
-    kernels: Sequence[Kernel], profile: Profile | None, *, trace: Path | None
-) -> list[tuple[str, str]]:
+def _facts(kernels: Sequence[Kernel], profile: Profile | None) -> list[tuple[str, str]]:
     # The remaining time of operators outside of kernels has rows, but is no kernel.
     counts = [kernel.count for kernel in kernels if not kernel.is_dispatch]
     facts = [("kernels", f"{len(counts)}, {sum(counts):g} calls an iteration")]
@@ -249,7 +313,6 @@ def _facts(
         facts.append(
             ("overlap", f"{quantity(profile.overlap_s, unit='s')} parallel to other kernels")
         )
-    facts.append(("trace", "not kept" if trace is None else str(trace)))
     return facts
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,17 +15,12 @@ from compile_hud.runner.analysis.kernels.diff import side_of
 from compile_hud.runner.analysis.kernels.grouping import KernelSide
 from compile_hud.runner.cli.compare.command import find_document
 from compile_hud.runner.cli.kernels.commands import find_kernels
-from compile_hud.runner.protocol.kernel_notes import KernelNotes
-from compile_hud.runner.protocol.messages import notes_path
-from compile_hud.runner.traces.profile import load_kernel_notes, read_kernels
-
-# A result file has this word at its beginning; a trace never has it.
-_OF_A_RESULT = b'"schema_version"'
-_HEAD_BYTES = 4096
-# This value makes zlib expect the header of gzip.
-_GZIP = zlib.MAX_WBITS | 16
-# File names end like this; names of runs and revisions do not.
-_ENDINGS = (".json", ".json.gz")
+from compile_hud.runner.cli.kernels.trace_files import (
+    check_file_name,
+    device_of,
+    is_result_file,
+    read_trace,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,46 +65,25 @@ def find_sides(names: Sequence[str], *, case: str | None, store: Store) -> list[
 def _side_name(name: str) -> _SideName:
     path = Path(name)
     if path.is_file():
-        return _SideName(name=name, case=None, is_trace=not _is_result_file(path))
+        return _SideName(name=name, case=None, is_trace=not is_result_file(path))
     run, _, case = name.rpartition(":")
     if Path(run).is_file():
-        if not _is_result_file(Path(run)):
+        if not is_result_file(Path(run)):
             raise click.UsageError(f"{run} is a trace, which has only one case: leave out :{case}")
         return _SideName(name=run, case=case or None, is_trace=False)
     run, _, case = name.partition(":")
-    if run.endswith(_ENDINGS):
-        raise NotFoundError(
-            f"there is no file {run}. Name a trace of torch.profiler or a result file of"
-            " `hud run --json` by its path, and a run of the store by its id or revision",
-            run=run,
-        )
+    check_file_name(run)
     return _SideName(name=run, case=case or None, is_trace=False)
 
 
-def _is_result_file(path: Path) -> bool:
-    with path.open("rb") as stream:
-        head = stream.read(_HEAD_BYTES)
-    # zlib raises for unpacked content. An incomplete gzip file raises later, when it is read.
-    with contextlib.suppress(zlib.error):
-        head = zlib.decompressobj(wbits=_GZIP).decompress(head, _HEAD_BYTES)
-    return _OF_A_RESULT in head
-
-
 def _from_trace(path: Path) -> NamedSide:
-    notes = notes_path(path)
-    report = read_kernels(
-        path,
-        notes=load_kernel_notes(notes) if notes.is_file() else KernelNotes(),
-        latency_s=None,
-        peaks={},
-    )
+    report = read_trace(path)
     side = KernelSide(
         kernels=report.kernels,
         sources={source.hash: source.text for source in report.sources},
         profile=report.profile,
     )
-    is_cpu = report.profile.busy is None
-    device = ", ".join(report.devices) or ("CPU" if is_cpu else "")
+    device = device_of(report)
     return NamedSide(
         side=side,
         title=_with_device(f"trace {path}", device),

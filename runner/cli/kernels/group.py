@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from pathlib import Path
 
 import click
 
@@ -32,7 +33,7 @@ _TABLE = (
         _SHOW,
         "commands",
         "show_kernels",
-        "Show the kernels of one case, the longest first, with a breakdown of the time.",
+        "Show the kernels of a case or a trace, the longest first, with a breakdown of the time.",
     ),
 )
 
@@ -43,9 +44,10 @@ class _ShowByDefault(LazyGroup):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the name of the command, `show` where none is given."""
         if args and args[0] not in (*self.commands, *ctx.help_option_names):
-            # RUN alone is no call of `show`, so a name like that of a command is one mistyped.
+            # A trace alone is a call of `show`, and RUN alone is none: a name like that of a
+            # command is one mistyped.
             near = difflib.get_close_matches(args[0], self.commands, n=1)
-            if near and len(args) == 1:
+            if near and len(args) == 1 and not Path(args[0]).is_file():
                 ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
             args = [_SHOW, *args]
         return super().parse_args(ctx, args)
