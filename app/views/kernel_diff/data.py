@@ -12,7 +12,13 @@ from compile_hud.app.data.commands import repro
 from compile_hud.app.data.page_records import Loaded
 from compile_hud.app.data.store import StoreVersion
 from compile_hud.app.ui.urls import KernelDiffState
-from compile_hud.app.views.kernel_diff.records import AlertKernels, DiffPage, DiffRow, DiffSide
+from compile_hud.app.views.kernel_diff.records import (
+    AlertKernels,
+    DiffPage,
+    DiffRow,
+    DiffSide,
+    KernelSum,
+)
 from compile_hud.db.errors import RecordError
 from compile_hud.db.queries.kernels import load_kernel_runs, load_profiled
 from compile_hud.db.queries.results import load_result_summaries
@@ -27,6 +33,7 @@ from compile_hud.runner.analysis.kernels.change_classes import ChangeKind, Kerne
 from compile_hud.runner.analysis.kernels.diff import (
     SIGNIFICANT_DIGITS,
     KernelDiff,
+    devices_text,
     diff_kernels,
     is_about_slower,
     kernel_bounds,
@@ -35,8 +42,12 @@ from compile_hud.runner.analysis.kernels.diff import (
     top_rows,
 )
 from compile_hud.runner.analysis.kernels.grouping import KernelSide
+from compile_hud.runner.analysis.kernels.rollup import Rollup
 
 logger = logging.getLogger(__name__)
+
+# The largest changes of each property; the rows have all of them.
+_NUM_SUMS = 8
 
 CLASSES = tuple(map(str, ChangeKind))
 
@@ -121,6 +132,7 @@ def _diff_page(
         candidate=after.side,
         environment=environment_diff(before.side.run, after=after.side.run),
         is_comparable=before.side.run.fingerprint == after.side.run.fingerprint,
+        devices_text=devices_text(before.side.device, candidate=after.side.device),
         problem=" ".join(filter(None, (before.problem, after.problem))),
     )
     if before.kernels is None or after.kernels is None:
@@ -137,6 +149,7 @@ def _diff_page(
         sources={source.hash: source for source in (*before.sources, *after.sources)},
         noise=diff.noise_text,
         unexplained_text=diff.unexplained_text,
+        sums=_sums(diff.rollup),
     )
 
 
@@ -205,6 +218,25 @@ def _rows(diff: KernelDiff) -> tuple[DiffRow, ...]:
         for number, (row, (before_s, after_s)) in enumerate(
             zip(diff.rows, times, strict=True), start=1
         )
+    )
+
+
+def _sums(rollup: Rollup) -> tuple[KernelSum, ...]:
+    properties = (
+        ("kind", rollup.kinds),
+        ("operator", rollup.operators),
+        ("module", rollup.modules),
+    )
+    return tuple(
+        KernelSum(
+            property=name,
+            name=part.name,
+            label=part.label,
+            baseline_s=part.baseline_s,
+            candidate_s=part.candidate_s,
+        )
+        for name, parts in properties
+        for part in [part for part in parts if part.is_changed][:_NUM_SUMS]
     )
 
 

@@ -31,6 +31,12 @@ class DiffSide:
     missing: str = ""
     hint: str = ""
 
+    @property
+    def device(self) -> str:
+        """Return the name of the GPU or CPU, "" if unknown."""
+        name = self.run.environment.get("device_name")
+        return name if isinstance(name, str) else ""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiffRow:
@@ -59,6 +65,20 @@ class DiffRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KernelSum:
+    """The seconds an iteration of both sides of one kind, operator or module.
+
+    `property` is which of these, `label` the name in short.
+    """
+
+    property: str
+    name: str
+    label: str
+    baseline_s: float
+    candidate_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DiffPage:
     """Everything the page of the kernel diff shows; without kernels on both sides it has no rows.
 
@@ -69,6 +89,8 @@ class DiffPage:
     fingerprints are equal. `sources` is the code of both sides by its hash. `problem` is the reason
     why there is no diff although both sides have kernels, `noise` the reason why its times are
     uncertain. `unexplained_text` describes the unexplained part, "" without one.
+    `sums` are those of the kernels of both sides that changed, the largest change of each property
+    first. `devices_text` names two different devices, "" otherwise.
     """
 
     baseline: DiffSide
@@ -85,6 +107,8 @@ class DiffPage:
     problem: str = ""
     noise: str = ""
     unexplained_text: str = ""
+    sums: tuple[KernelSum, ...] = ()
+    devices_text: str = ""
 
     @property
     def explained_s(self) -> float:

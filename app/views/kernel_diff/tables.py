@@ -60,6 +60,7 @@ _SIDE_COLUMNS = (
     HtmlColumn(label="revision"),
     HtmlColumn(label="toolchain", is_spare=True),
     HtmlColumn(label="machine", is_spare=True),
+    HtmlColumn(label="device"),
     HtmlColumn(label="kernels", is_number=True),
 )
 _KERNEL_COLUMNS = (
@@ -72,6 +73,13 @@ _KERNEL_COLUMNS = (
     HtmlColumn(label="fastest (us)", title="the fastest call", is_number=True),
     HtmlColumn(label="shapes", is_spare=True),
     HtmlColumn(label="module", is_spare=True),
+)
+_SUM_COLUMNS = (
+    HtmlColumn(label="by"),
+    HtmlColumn(label="name"),
+    HtmlColumn(label="time before (us)", title="an iteration, baseline", is_number=True),
+    HtmlColumn(label="time now (us)", title="an iteration, candidate", is_number=True),
+    HtmlColumn(label="change (us)", title="candidate less baseline", is_number=True),
 )
 _ORIGIN_COLUMNS = (HtmlColumn(label="in"), *ORIGIN_COLUMNS)
 
@@ -104,6 +112,25 @@ def headline(page: DiffPage) -> str:
         ("unexplained", _tile(signed_us(page.unexplained_s), note=page.unexplained_text)),
     )
     return metric_tiles(cards)
+
+
+def sum_table(page: DiffPage) -> str:
+    """Return the changed sums by kind, operator and module, "" for none."""
+    rows = [
+        (
+            Cell(text=item.property, style="quiet"),
+            Cell(
+                text=item.label,
+                title="" if item.label == item.name else item.name,
+                style="symbol",
+            ),
+            Cell(text=microseconds(item.baseline_s)),
+            Cell(text=microseconds(item.candidate_s)),
+            Cell(text=signed_us(item.candidate_s - item.baseline_s)),
+        )
+        for item in page.sums
+    ]
+    return table(_SUM_COLUMNS, rows, label="sums of kernels") if rows else ""
 
 
 def environment_table(page: DiffPage) -> str:
@@ -259,6 +286,7 @@ def _side_cells(side: DiffSide) -> tuple[Cell, ...]:
         Cell(text=run.revision, style="revision"),
         Cell(text=run.toolchain),
         Cell(text=run.machine),
+        Cell(text=side.device or "-"),
         Cell(
             text="-" if side.num_kernels is None else str(side.num_kernels),
             href="" if side.num_kernels is None else kernels_url(run.id, case_key=side.case_key),

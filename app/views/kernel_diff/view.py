@@ -35,6 +35,7 @@ from compile_hud.app.views.kernel_diff.tables import (
     origin_table,
     row_facts,
     side_table,
+    sum_table,
 )
 from compile_hud.app.views.kernel_diff.waterfall import waterfall, waterfall_steps
 from compile_hud.db.errors import NotFoundError
@@ -85,12 +86,14 @@ def _show_diff(page: DiffPage, state: KernelDiffState) -> None:
     if page.is_same_result:
         banners(["Both sides are the same result, so nothing can differ."])
     elif not page.is_comparable:
-        banners([UNLIKE_TEXT])
+        banners([*([page.devices_text] if page.devices_text else []), UNLIKE_TEXT])
     banners([page.noise] if page.noise else [])
     st.html(headline(page))
     show_diff_share(page, state)
     if environment := environment_table(page):
         st.html(collapsible(f"The environments differ: {', '.join(page.environment)}", environment))
+    if sums := sum_table(page):
+        st.html(collapsible("Sums by kind, operator and module", sums))
     if state.row:
         _show_row(page, state)
     show_waterfall(page, state)

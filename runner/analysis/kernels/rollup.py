@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from compile_hud.db.records.kernels import Kernel, modules_of
+from compile_hud.db.shared.text import one_line, shortened, significant
 from compile_hud.runner.analysis.kernels.change_classes import KernelChange
 from compile_hud.runner.analysis.kernels.grouping import reportable_operators
 from compile_hud.runner.analysis.kernels.operator_families import family_of
@@ -26,6 +27,9 @@ _NUM_OPERATORS = 4
 # The engine itself is the operator of a custom function in the backward pass.
 _ENGINE = "autograd::engine::evaluate_function: "
 UNKNOWN = ""
+_MAX_NAME = 60
+# Times are shown to a tenth of a microsecond.
+_SMALLEST_S = 5e-8
 
 # Seconds by name.
 _Times = Mapping[str, float]
@@ -43,6 +47,26 @@ class PartChange:
     def change_s(self) -> float:
         """Return the candidate's extra time, in seconds an iteration."""
         return self.candidate_s - self.baseline_s
+
+    @property
+    def is_changed(self) -> bool:
+        """Return whether the times differ by more than rounding."""
+        return abs(self.change_s) >= _SMALLEST_S
+
+    @property
+    def label(self) -> str:
+        """Return the name, short enough for a line."""
+        return shortened(one_line(self.name), limit=_MAX_NAME) if self.name else "unknown"
+
+    @property
+    def text(self) -> str:
+        """Return both times in the unit of the longer one: `gemm 13.0 -> 32.9 ms`."""
+        longest_s = max(self.baseline_s, self.candidate_s)
+        scale, unit = (1e3, "ms") if longest_s >= 1e-3 else (1e6, "us")
+        before, after = (
+            significant(scale * time_s) for time_s in (self.baseline_s, self.candidate_s)
+        )
+        return f"{self.label} {before} -> {after} {unit}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the part as a JSON object; times are microseconds an iteration."""

@@ -13,11 +13,10 @@ from compile_hud.db.shared.text import (
     printable,
     shortened,
     signed_us,
-    significant,
 )
 from compile_hud.runner.analysis.kernels.change_classes import ChangeKind, KernelChange
-from compile_hud.runner.analysis.kernels.diff import SIGNIFICANT_DIGITS, KernelDiff
-from compile_hud.runner.analysis.kernels.rollup import UNKNOWN, PartChange
+from compile_hud.runner.analysis.kernels.diff import KernelDiff
+from compile_hud.runner.analysis.kernels.rollup import PartChange
 from compile_hud.runner.cli.tables import Column, print_table
 
 _COLUMNS = (
@@ -32,7 +31,6 @@ _NUM_SHOWN = 100
 _MAX_LABEL, _MAX_TEXT = 160, 400
 # A line of sums has the largest changes; --json has all of them.
 _NUM_SUMS = 4
-_MAX_NAME = 60
 
 
 def print_diff(
@@ -72,25 +70,13 @@ def _rollup_lines(diff: KernelDiff) -> list[str]:
         ("operators", rollup.operators),
         ("modules", rollup.modules),
     )
-    changed = (
-        (name, [part for part in parts if round(part.change_s, SIGNIFICANT_DIGITS)])
-        for name, parts in properties
-    )
+    changed = ((name, [part for part in parts if part.is_changed]) for name, parts in properties)
     return [f"{name:9} {_sums_text(parts)}" for name, parts in changed if parts]
 
 
 def _sums_text(parts: Sequence[PartChange]) -> str:
-    shown = "; ".join(map(_sum_text, parts[:_NUM_SUMS]))
+    shown = "; ".join(part.text for part in parts[:_NUM_SUMS])
     return f"{shown}; and {len(parts) - _NUM_SUMS} more" if len(parts) > _NUM_SUMS else shown
-
-
-def _sum_text(part: PartChange) -> str:
-    """Return both times in the unit that the longer one has: `gemm 13.0 -> 32.9 ms`."""
-    name = shortened(one_line(part.name), limit=_MAX_NAME) if part.name != UNKNOWN else "unknown"
-    longest_s = max(part.baseline_s, part.candidate_s)
-    scale, unit = (1e3, "ms") if longest_s >= 1e-3 else (1e6, "us")
-    before, after = (significant(scale * time_s) for time_s in (part.baseline_s, part.candidate_s))
-    return f"{name} {before} -> {after} {unit}"
 
 
 def _row(row: KernelChange) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from compile_hud.db.ingest.results import put_documents
 from compile_hud.db.records.kernels import Kernel, KernelSource, Origin
 from compile_hud.db.records.results import CaseResult, Run, RunDocument
 from compile_hud.db.store import Store
+from compile_hud.runner.analysis.kernels.diff import devices_text
 from tests.app.conftest import OpenPage
 from tests.support.builders import (
     START,
@@ -171,6 +172,12 @@ def test_each_change_is_a_row_with_class_and_sentence(open_page: OpenPage, store
     assert by_label["python"][6:8] == ["2,000.0", "2,800.0"]
 
 
+def test_the_sums_of_both_sides_are_above_the_rows(open_page: OpenPage, store: Store) -> None:
+    save_two_nights(store)
+    rows = texts_of_rows(open_page("kernel-diff", **NIGHTS), "sums of kernels")
+    assert ["kind", "fused", "2,000.0", "2,800.0", "+800.0"] in rows
+
+
 def test_a_class_filters_the_rows(open_page: OpenPage, store: Store) -> None:
     save_two_nights(store)
     page = open_page("kernel-diff", **NIGHTS)
@@ -281,6 +288,7 @@ def test_environments_that_do_not_compare_are_shown_with_a_warning(
     save(store, (before, result_of(before, FUSED)), (after, result_of(after, FUSED)))
     page = open_page("kernel-diff", **NIGHTS)
     assert texts_of(page, "notice")[-1] == words
+    assert devices_text("A", candidate="B") in texts_of(page, "notice")
     assert texts_of_rows(page, "environment") == [["device_name", "A", "B"]]
     assert texts_of_rows(page, CHANGES)
 

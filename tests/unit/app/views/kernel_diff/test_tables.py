@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 from compile_hud.app.ui.code import MAX_DIFF_LINES, HighlightedCode, code_of, unified_diff
 from compile_hud.app.ui.format import microseconds
 from compile_hud.app.ui.urls import KernelDiffState, kernel_diff_url, swapped
-from compile_hud.app.views.kernel_diff.records import DiffPage, DiffRow, DiffSide
+from compile_hud.app.views.kernel_diff.records import DiffPage, DiffRow, DiffSide, KernelSum
 from compile_hud.app.views.kernel_diff.tables import (
     SHOWN_ROWS,
     diff_tables,
@@ -20,6 +20,8 @@ from compile_hud.app.views.kernel_diff.tables import (
     headline,
     kernel_table,
     markdown,
+    side_table,
+    sum_table,
 )
 from compile_hud.app.views.kernel_diff.waterfall import MAX_BARS, waterfall, waterfall_steps
 from compile_hud.db.records.kernels import KernelSource
@@ -223,3 +225,24 @@ def test_microseconds_have_one_decimal_and_no_minus_before_zero(
     time_s: float, plain: str, signed: str
 ) -> None:
     assert (microseconds(time_s), signed_us(time_s)) == (plain, signed)
+
+
+def test_the_device_of_each_side_is_in_the_table_of_sides() -> None:
+    page = _page()
+    run = make_run(environment={"device_name": "Quadro GV9"})
+    page = dataclasses.replace(page, candidate=dataclasses.replace(page.candidate, run=run))
+    assert "Quadro GV9" in html_words(side_table(page))
+    assert page.baseline.device == ""
+
+
+def test_changed_sums_are_in_a_table_by_kind_operator_and_module() -> None:
+    sums = tuple(
+        KernelSum(
+            property=name, name=label, label=label, baseline_s=before * US, candidate_s=after * US
+        )
+        for name, label, before, after in (("kind", "gemm", 130, 329), ("operator", "sum", 5, 0))
+    )
+    shown = html_words(sum_table(dataclasses.replace(_page(), sums=sums)))
+    assert shown[-10:-5] == ["kind", "gemm", "130.0", "329.0", "+199.0"]
+    assert shown[-5:] == ["operator", "sum", "5.0", "0.0", "-5.0"]
+    assert sum_table(_page()) == ""
