@@ -10,6 +10,8 @@ import functools
 import re
 from dataclasses import dataclass
 
+from compile_hud.runner.traces.demangling import demangled
+
 # Inductor numbers its kernels by order; under cpp.enable_kernel_profile the graph as well.
 GENERATED = re.compile(r"(?:graph_\d+_)?((?:cpp|triton)_\w+)")
 _NAMESPACE = "::"
@@ -221,6 +223,7 @@ def class_of_kernel(name: str, *, operator: str, is_triton: bool) -> Class:
     `operator` launched it, empty if unknown; `is_triton` means that Triton did. A product that
     computes a convolution or an attention is of the operator's kind.
     """
+    name = demangled(name)
     kernel_class = _find(name, KERNELS) or Class("other", "other")
     library = kernel_class.library
     if library == "aten" and not _ATEN_CODE.search(name):

@@ -1,5 +1,6 @@
 """Readable names of kernels.
 
+Mangled symbols, as some profilers of ROCm write them, become C++ names first (demangling.py).
 Generated kernels lose the number that the compiler assigns by order. C++ names lose their
 namespaces, their arguments and the template parameters that do not affect the computation (vector
 widths, offset calculators, index types). An ATen loop becomes the loop, its functor and its types.
@@ -11,6 +12,8 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator
+
+from compile_hud.runner.traces.demangling import demangled
 
 _GENERATED = re.compile(r"(?:graph_\d+_)?((?:triton|cpp)_\w*?)(?:_\d+)?")
 _RESULT_TYPE = re.compile(r"^(?:void|static|std::enable_if<.*?>::type)\s+")
@@ -35,6 +38,7 @@ def label_of(name: str) -> str:
     generated = _GENERATED.fullmatch(name)
     if generated:
         return generated.group(1)
+    name = demangled(name)
     if len(name) > _MAX_CHARS or name.count("<") > _MAX_TEMPLATES:
         return name
     text = _RESULT_TYPE.sub("", _UNNAMED.sub("", name))
