@@ -28,13 +28,16 @@ MAX_CALL_CHARS = 128 << 20
 # A busy server has a thousandth of this.
 MAX_LANES = 1_000_000
 OPERATOR, ANNOTATION, LAUNCH = 0, 1, 2
+# The names with capitals are those of Kineto in 2022 and before.
 _HOST = {
     "cpu_op": OPERATOR,
+    "Operator": OPERATOR,
     "user_annotation": ANNOTATION,
     "cuda_runtime": LAUNCH,
     "cuda_driver": LAUNCH,
+    "Runtime": LAUNCH,
 }
-_DEVICE = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
+_DEVICE = frozenset({"kernel", "gpu_memcpy", "gpu_memset", "Kernel", "Memcpy", "Memset"})
 _LAUNCH_ARGS = {
     "grid": "grid",
     "block": "block",
@@ -194,7 +197,8 @@ class _Collector:
         columns.starts.append(event.start_ns)
         columns.ends.append(event.start_ns + event.duration_ns)
         columns.correlations.append(_id(event.args.get("correlation")))
-        columns.externals.append(_id(event.args.get("External id")))
+        external = event.args.get("External id", event.args.get("external id"))
+        columns.externals.append(_id(external))
 
     def _lane(self, event: TraceEvent) -> int:
         key = (event.process, event.thread)
@@ -214,7 +218,8 @@ class _Collector:
         args = event.args
         if what != OPERATOR:
             return self._add_call((str(what), event.name), Call(event.name, what, [], [], [], {}))
-        dims, types = _list(args.get("Input Dims")), _list(args.get("Input type"))
+        dims = _list(args.get("Input Dims", args.get("Input dims")))
+        types = _list(args.get("Input type"))
         values = _list(args.get("Concrete Inputs")) if "conv" in event.name else []
         facts = {name: args[name] for name in _CONFIG_ARGS if name in args}
         strides = spreading(args.get("Input Strides"))

@@ -68,6 +68,19 @@ def test_a_trace_of_a_cpu_needs_no_device(terminal: Terminal) -> None:
     assert [item["name"] for item in document["kernels"]] == ["aten::mm"]
 
 
+def test_a_trace_of_an_older_profiler_has_the_same_kernels(terminal: Terminal) -> None:
+    categories = {"cpu_op": "Operator", "cuda_runtime": "Runtime", "kernel": "Kernel"}
+    old = [{**event, "cat": categories.get(event["cat"], event["cat"])} for event in events()]
+    for event in old:
+        if "Input Dims" in event["args"]:
+            event["args"]["Input dims"] = event["args"].pop("Input Dims")
+    write_trace(Path("old.json"), old)
+    shown = [
+        terminal.json("kernels", name, "--json")["kernels"] for name in ("old.json", "diff.json.gz")
+    ]
+    assert shown[0] == shown[1]
+
+
 def test_the_code_of_a_kernel_comes_from_the_notes_of_the_trace(terminal: Terminal) -> None:
     path = write_trace(Path("cpu.json"), [operator(FUSED, 0, 9), operator("aten::mm", 10, 15)])
     assert terminal.hud("kernels", str(path), "--source", FUSED).exit_code != 0
