@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
 from compile_hud.db.errors import RecordError
+from compile_hud.db.shared.quantities import LARGEST, RANGE_TEXT, is_quantity
 from compile_hud.db.shared.text import is_storable, quoted
 
 # 1: first version.
@@ -86,6 +88,13 @@ def get_number(document: Any, name: str) -> float:
     return _as_float(value, name=name)
 
 
+def get_quantity(document: Any, name: str) -> float:
+    """Return the field as `get_number` does, which must be a number that a measurement can have."""
+    number = get_number(document, name)
+    _check_quantity(number, location=f"field {name!r}")
+    return number
+
+
 def get_list(document: Any, name: str) -> list[Any]:
     """Return the field, which must be a list; an empty one if it is missing."""
     value = get_value(document, name, default=[])
@@ -131,6 +140,41 @@ def get_numbers(document: Any, name: str, *, default: Any = _MISSING) -> tuple[f
                 got=kind_of(item),
             )
     return tuple(_as_float(item, name=name) for item in value)
+
+
+def get_quantities(document: Any, name: str, *, default: Any = _MISSING) -> tuple[float, ...]:
+    """Return the field as `get_numbers` does; a measurement must be able to have each number."""
+    numbers = get_numbers(document, name, default=default)
+    for index, number in enumerate(numbers, start=1):
+        _check_quantity(number, location=f"number {index} of field {name!r}")
+    return numbers
+
+
+def get_bounds(document: Any, name: str) -> tuple[float, float]:
+    """Return the field, the two numbers of an interval; both may be as near to 0 as they like."""
+    bounds = get_numbers(document, name)
+    if len(bounds) != 2:
+        raise RecordError(
+            f"field {name!r} must have 2 numbers, got {len(bounds)}",
+            field=name,
+            expected="2 numbers",
+            got=len(bounds),
+        )
+    for bound in bounds:
+        if abs(bound) > LARGEST:
+            _check_quantity(bound, location=f"field {name!r}")
+    return bounds[0], bounds[1]
+
+
+def _check_quantity(number: float, *, location: str) -> None:
+    # A number that is not finite has an error of its own.
+    if math.isfinite(number) and not is_quantity(number):
+        raise RecordError(
+            f"{location} is {number:g}, which no measurement can be: allowed are {RANGE_TEXT}",
+            location=location,
+            value=number,
+            problem="out-of-range",
+        )
 
 
 def get_counts(document: Any, name: str) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ from compile_hud.db.records.json_fields import (
     get_list,
     get_mapping,
     get_number,
+    get_quantity,
     get_text,
     get_value,
 )
@@ -226,14 +227,14 @@ class Kernel:
             kind=get_text(document, "kind"),
             library=get_text(document, "library"),
             device=get_text(document, "device"),
-            count=get_number(document, "count"),
-            total_s=get_number(document, "total_s"),
-            mean_s=get_number(document, "mean_s"),
-            min_s=get_number(document, "min_s"),
-            share=get_number(document, "share"),
-            num_bytes=_number_or_none(document, "num_bytes"),
-            flops=_number_or_none(document, "flops"),
-            roofline=_number_or_none(document, "roofline"),
+            count=get_quantity(document, "count"),
+            total_s=get_quantity(document, "total_s"),
+            mean_s=get_quantity(document, "mean_s"),
+            min_s=get_quantity(document, "min_s"),
+            share=get_quantity(document, "share"),
+            num_bytes=_quantity_or_none(document, "num_bytes"),
+            flops=_quantity_or_none(document, "flops"),
+            roofline=_quantity_or_none(document, "roofline"),
             operators=tuple(operators),
             module=get_text(document, "module", default=""),
             shapes=get_text(document, "shapes", default=""),
@@ -449,6 +450,10 @@ def profile_of(details: Mapping[str, Any]) -> Profile | None:
 
 def _list_or_none(document: Any, name: str) -> list[Any]:
     return get_list(document, name) if get_value(document, name, default=None) is not None else []
+
+
+def _quantity_or_none(document: Any, name: str) -> float | None:
+    return None if get_value(document, name, default=None) is None else get_quantity(document, name)
 
 
 def _number_or_none(document: Any, name: str) -> float | None:

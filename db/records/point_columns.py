@@ -14,6 +14,7 @@ from typing import Any, overload
 import numpy as np
 
 from compile_hud.db.records.summaries import Point
+from compile_hud.db.shared.quantities import LARGEST, SMALLEST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,9 +77,15 @@ class PointColumns(Sequence[Point]):
         }
 
     def above_zero(self) -> PointColumns:
-        """Return the points with a value above 0."""
-        is_above = self._medians > 0
+        """Return the points with a value above 0 that a measurement can have."""
+        is_above = (self._medians >= SMALLEST) & (self._medians <= LARGEST)
         return self if is_above.all() else self._taken(is_above)
+
+    def in_range(self) -> PointColumns:
+        """Return the points with a value that a measurement can have."""
+        sizes = np.abs(self._medians)
+        is_in_range = (sizes == 0) | ((sizes >= SMALLEST) & (sizes <= LARGEST))
+        return self if is_in_range.all() else self._taken(is_in_range)
 
     def without_runs(self, run_ids: Collection[str]) -> PointColumns:
         """Return the points of other runs than those in `run_ids`."""

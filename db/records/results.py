@@ -17,13 +17,14 @@ from compile_hud.db.errors import RecordError
 from compile_hud.db.records.json_fields import (
     SCHEMA_VERSION,
     check_schema_version,
+    get_bounds,
     get_counts,
     get_list,
     get_mapping,
     get_member,
     get_name,
-    get_number,
-    get_numbers,
+    get_quantities,
+    get_quantity,
     get_text,
     get_time,
     get_time_or_none,
@@ -262,22 +263,14 @@ class Measurement:
     @classmethod
     def from_json(cls, document: Any) -> Measurement:
         """Return the measurement that `document` describes; raise RecordError if it is invalid."""
-        interval = get_numbers(document, "interval")
-        if len(interval) != 2:
-            raise RecordError(
-                f"field 'interval' must have 2 numbers, got {len(interval)}",
-                field="interval",
-                expected="2 numbers",
-                got=len(interval),
-            )
         return cls(
             metric=get_name(document, "metric"),
             unit=get_name(document, "unit"),
-            samples=get_numbers(document, "samples"),
+            samples=get_quantities(document, "samples"),
             launches=get_counts(document, "launches"),
-            warmups=get_numbers(document, "warmups", default=()),
-            median=get_number(document, "median"),
-            interval=(interval[0], interval[1]),
+            warmups=get_quantities(document, "warmups", default=()),
+            median=get_quantity(document, "median"),
+            interval=get_bounds(document, "interval"),
             method=get_text(document, "method"),
         )
 
@@ -359,24 +352,38 @@ class CaseResult:
     @classmethod
     def from_json(cls, document: Any) -> CaseResult:
         """Return the result that `document` describes; raise RecordError for an invalid one."""
+        case = Case.from_json(get_value(document, "case"))
         return cls(
             id=get_name(document, "id"),
             run_id=get_name(document, "run_id"),
-            case=Case.from_json(get_value(document, "case")),
+            case=case,
             outcome=get_member(document, "outcome", Outcome),
             reason=get_text(document, "reason", default=""),
             effective_mode=get_name(document, "effective_mode", default=""),
             started_at=get_time(document, "started_at"),
             finished_at=get_time(document, "finished_at"),
             warnings=tuple(RunWarning.from_json(item) for item in get_list(document, "warnings")),
-            measurements=tuple(
-                Measurement.from_json(item) for item in get_list(document, "measurements")
-            ),
+            measurements=_measurements(document, case=case),
             kernels=tuple(Kernel.from_json(item) for item in get_list(document, "kernels")),
             sources=tuple(KernelSource.from_json(item) for item in get_list(document, "sources")),
             details=get_mapping(document, "details"),
             log_tail=get_text(document, "log_tail", default=""),
         )
+
+
+def _measurements(document: Any, *, case: Case) -> tuple[Measurement, ...]:
+    """Return the measurements of a result; an error names the case and the metric."""
+    measurements = []
+    for item in get_list(document, "measurements"):
+        try:
+            measurements.append(Measurement.from_json(item))
+        except RecordError as error:
+            metric = item.get("metric") if isinstance(item, Mapping) else None
+            subject = f"{case.key} {metric}" if isinstance(metric, str) else case.key
+            raise RecordError(
+                f"{subject}: {error}", **{**error.parameters, "case": case.key}
+            ) from error
+    return tuple(measurements)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

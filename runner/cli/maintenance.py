@@ -176,6 +176,8 @@ def detect(workspace: Workspace, *, as_json: bool) -> None:
         )
     send_waiting(workspace, notify=new_progress(workspace))
     is_empty = say_when_empty(workspace.store())
+    for item in report.unjudged:
+        click.echo(f"warning: {item.text}", err=True)
     if as_json:
         print_json(alerts_json(report.alerts, workspace=workspace))
     elif not is_empty:

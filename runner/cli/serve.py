@@ -233,6 +233,8 @@ def _catch_up(workspace: Workspace, *, notify: Notify) -> None:
     except (StoreError, JudgeProcessKilled) as error:
         notify(LogMessage(text=f"not judged: {error}. `hud detect` does it later", is_warning=True))
         return
+    for item in detected.unjudged:
+        notify(LogMessage(text=f"not judged: {item.text}", is_warning=True))
     now = workspace.dependencies.now()
     regressions = [
         alert

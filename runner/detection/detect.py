@@ -24,6 +24,7 @@ from compile_hud.runner.analysis.detection.false_discovery import (
     AlertCandidate,
     apply_false_discovery_rate,
 )
+from compile_hud.runner.analysis.judging.judge import UnjudgedNumbers
 from compile_hud.runner.analysis.judging.series_rules import series_rules
 from compile_hud.runner.analysis.outcomes.cadence import Timetable
 from compile_hud.runner.analysis.outcomes.missing_metrics import (
@@ -40,12 +41,16 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetectReport:
-    """All alerts in the store after judging; the opened and the ended ones; events by id."""
+    """All alerts in the store after judging; the opened and the ended ones; events by id.
+
+    `unjudged` has the numbers that were left out of the judgement.
+    """
 
     alerts: tuple[Alert, ...]
     new: tuple[Alert, ...]
     fixed: tuple[Alert, ...]
     events: Mapping[str, Event]
+    unjudged: tuple[UnjudgedNumbers, ...] = ()
 
 
 def detect(
@@ -98,6 +103,7 @@ def detect(
         new=update.new,
         fixed=update.fixed,
         events={event.id: event for event in update.events.values()},
+        unjudged=tuple(result.unjudged),
     )
     logger.info(
         "judged %d runs: %d alerts, %d new, %d fixed",

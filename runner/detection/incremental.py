@@ -31,7 +31,12 @@ from compile_hud.db.rows.mapping import alert_document, document_alert
 from compile_hud.db.store import Store
 from compile_hud.runner import analysis
 from compile_hud.runner.analysis.detection.false_discovery import AlertCandidate
-from compile_hud.runner.analysis.judging.judge import NEEDED_METRICS, judge_batch
+from compile_hud.runner.analysis.judging.judge import (
+    NEEDED_METRICS,
+    JudgedBatch,
+    UnjudgedNumbers,
+    judge_batch,
+)
 from compile_hud.runner.analysis.judging.machine_state import CLOCKS
 from compile_hud.runner.analysis.judging.series_rules import SeriesRules
 from compile_hud.runner.errors import JudgeProcessKilled
@@ -58,10 +63,14 @@ class HistoryObserver(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeResult:
-    """The candidates of all cases, and the states to save for the next time."""
+    """The candidates of all cases, the states to save for the next time, and what was left out.
+
+    A case with numbers that were left out has no state: each judgement reports them.
+    """
 
     candidates: Sequence[AlertCandidate]
     judged: Mapping[str, JudgeState]
+    unjudged: Sequence[UnjudgedNumbers] = ()
 
 
 def no_op() -> None:
@@ -91,18 +100,19 @@ def find_candidates(
         if key in before and before[key].stamp == stamp and key not in observed
     }
     stale = stamps.keys() - unchanged.keys()
-    fresh = _judge(store, stale, rules=rules, observer=observer, check=check)
+    fresh, unjudged = _judge(store, stale, rules=rules, observer=observer, check=check)
+    reported = {item.case_key for item in unjudged}
     judged = dict(unchanged)
-    for key in stale:
+    for key in stale - reported:
         judged[key] = JudgeState(stamp=stamps[key], claims=_text(fresh.get(key, ())))
     candidates = [
         candidate
-        for key in sorted(judged)
+        for key in sorted(judged.keys() | reported)
         for candidate in (
             fresh.get(key, ()) if key in stale else _candidates(unchanged[key].claims)
         )
     ]
-    return JudgeResult(candidates=candidates, judged=judged)
+    return JudgeResult(candidates=candidates, judged=judged, unjudged=unjudged)
 
 
 def _judge(
@@ -112,27 +122,29 @@ def _judge(
     rules: SeriesRules,
     observer: HistoryObserver,
     check: Callable[[], None],
-) -> dict[str, list[AlertCandidate]]:
+) -> tuple[dict[str, list[AlertCandidate]], list[UnjudgedNumbers]]:
     if not case_keys:
-        return {}
+        return {}, []
     references = list(load_histories(store, metrics=CLOCKS, family=REFERENCE_FAMILY))
     metrics = (*NEEDED_METRICS, *load_imported_metrics(store))
     histories = load_histories(store, metrics=metrics, case_keys=case_keys)
     judge = functools.partial(judge_batch, references=references, rules=rules)
     num_processes = len(os.sched_getaffinity(0)) if len(case_keys) >= MIN_CASES_TO_SHARE else 1
     by_case: dict[str, list[AlertCandidate]] = defaultdict(list)
+    unjudged: list[UnjudgedNumbers] = []
     try:
-        for candidates in share(
+        for batch in share(
             judge, _batches(observer.observe(histories)), num_processes=num_processes
         ):
             check()
-            for candidate in candidates:
+            unjudged += batch.unjudged
+            for candidate in batch.candidates:
                 by_case[candidate.alert.case.key].append(candidate)
     except BrokenProcessPool:
         # A signal that stops this process may end its children at the same time.
         check()
         raise JudgeProcessKilled(JUDGING_LOST) from None
-    return by_case
+    return by_case, unjudged
 
 
 def _batches(histories: Iterable[Series]) -> Iterator[list[Series]]:
@@ -149,11 +161,11 @@ def _batches(histories: Iterable[Series]) -> Iterator[list[Series]]:
 
 
 def share(
-    judge: Callable[[Sequence[Series]], list[AlertCandidate]],
+    judge: Callable[[Sequence[Series]], JudgedBatch],
     batches: Iterable[Sequence[Series]],
     *,
     num_processes: int,
-) -> Iterator[list[AlertCandidate]]:
+) -> Iterator[JudgedBatch]:
     """Yield the result of `judge` for each batch, in order, with `num_processes` processes."""
     if num_processes == 1:
         yield from map(judge, batches)
@@ -164,7 +176,7 @@ def share(
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(num_processes, mp_context=context, initializer=begin_work)
     try:
-        waiting: deque[Future[list[AlertCandidate]]] = deque()
+        waiting: deque[Future[JudgedBatch]] = deque()
         for batch in batches:
             # The processes inherit the blocked signals. Ctrl-C is for this process, which ends
             # them.

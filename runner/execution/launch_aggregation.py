@@ -13,6 +13,7 @@ from typing import Any
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.records.results import CaseResult, Measurement, Outcome
 from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.db.shared.quantities import rounded_to_zero
 from compile_hud.runner.analysis.stats.break_even import calls_to_pay_back
 from compile_hud.runner.analysis.stats.estimates import Estimate, estimate
 from compile_hud.runner.analysis.stats.launch_levels import measured_levels
@@ -196,7 +197,8 @@ def measurements(reports: Sequence[LaunchReport], *, device: str) -> tuple[Measu
 
 def _measurement(name: str, reports: Sequence[LaunchReport], *, device: str) -> Measurement:
     raws = [report.metrics[name] for report in reports if name in report.metrics]
-    samples = tuple(sample for raw in raws for sample in raw.samples)
+    # The error of an output in fp64 can be smaller than any number that the store takes.
+    samples = tuple(rounded_to_zero(sample) for raw in raws for sample in raw.samples)
     launches = tuple(len(raw.samples) for raw in raws)
     prior = launch_spread(name, device=device)
     level = estimate(samples, launches=launches, prior=prior)

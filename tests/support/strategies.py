@@ -27,6 +27,7 @@ from compile_hud.db.records.results import (
 from compile_hud.db.records.run_ref import RunRef
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.db.records.triage import AlertChange, ChangedField, SeriesSettings
+from compile_hud.db.shared.quantities import LARGEST, SMALLEST
 from compile_hud.runner.analysis.kernels.grouping import KernelSide
 
 # Text that both databases store unchanged: `clean_text` in db/rows/mapping.py replaces the rest.
@@ -34,7 +35,9 @@ TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=2
 # Triage decisions are stored as one printable line.
 LINES = st.text(st.characters(codec="utf-8", categories=["L", "M", "N", "P", "S"]), max_size=20)
 NAMES = st.text("abcdefghijklmnopqrstuvwxyz0123456789-_.%'", min_size=1, max_size=12)
-NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+# Numbers that a measurement can have.
+AMOUNTS = st.just(0.0) | st.floats(min_value=SMALLEST, max_value=LARGEST)
+NUMBERS = AMOUNTS | AMOUNTS.map(lambda amount: -amount)
 TIMES = st.datetimes(
     min_value=datetime(1990, 1, 1),  # noqa: DTZ001
     max_value=datetime(2100, 1, 1),  # noqa: DTZ001
@@ -63,7 +66,6 @@ WARNINGS = st.builds(RunWarning, code=NAMES, text=TEXT, hint=TEXT)
 SIGHTINGS = st.builds(RunRef, run_id=NAMES, revision=TEXT, at=TIMES)
 
 
-AMOUNTS = st.floats(min_value=0, allow_nan=False, allow_infinity=False)
 ORIGINS = st.builds(
     Origin,
     node=NAMES,

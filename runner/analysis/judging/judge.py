@@ -11,15 +11,19 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby, pairwise
+
+import numpy as np
 
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.metrics import METRICS, Direction, Metric, metric_of
 from compile_hud.db.records.point_columns import point_columns
 from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.run_ref import RunRef
-from compile_hud.db.records.summaries import OutcomePoint, Point, Series
+from compile_hud.db.records.summaries import OutcomePoint, Point, Series, SeriesHeader
+from compile_hud.db.shared.quantities import is_quantity
 from compile_hud.runner.analysis.detection.false_discovery import AlertCandidate
 from compile_hud.runner.analysis.detection.series_changes import Change, find_changes
 from compile_hud.runner.analysis.detection.variance import NoiseChange
@@ -46,6 +50,32 @@ NEEDED_METRICS = (
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnjudgedNumbers:
+    """Numbers of a series that the judge left out: values out of range, or all since a baseline."""
+
+    case_key: str
+    series_key: str
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """Return a message for the user."""
+        return f"series {self.series_key}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedBatch:
+    """The candidates of some cases, and what was left out of their series."""
+
+    candidates: Sequence[AlertCandidate]
+    unjudged: Sequence[UnjudgedNumbers]
+
+
+def _ignore(_unjudged: UnjudgedNumbers) -> None:
+    pass
+
+
 def alert_id(series_key: str, *, kind: str, first_bad_run_id: str) -> str:
     """Return the identity of an alert, equal in every judgement of the history."""
     text = "\n".join((series_key, kind, first_bad_run_id))
@@ -62,31 +92,43 @@ def judge_histories(
     *,
     references: Sequence[Series] = (),
     rules: SeriesRules = NO_RULES,
+    on_unjudged: Callable[[UnjudgedNumbers], None] = _ignore,
 ) -> Iterator[AlertCandidate]:
     """Yield the candidates of all series; the series of one case must be adjacent.
 
     `references` are the series of the reference cases, the controls for the machine. `rules` are
-    the user-defined floors and new baselines.
+    the user-defined floors and new baselines. `on_unjudged` is called with what is left out.
     """
     controls = _least_noisy_tracks([track for series in references for track in _tracks(series)])
     for _, group in groupby(histories, key=lambda series: series.header.case.key):
-        yield from judge_case(list(group), controls=controls, rules=rules)
+        yield from judge_case(list(group), controls=controls, rules=rules, on_unjudged=on_unjudged)
 
 
 def judge_batch(
     histories: Sequence[Series], *, references: Sequence[Series], rules: SeriesRules
-) -> list[AlertCandidate]:
-    """Return the results of `judge_histories` as a list, for another process."""
-    return list(judge_histories(histories, references=references, rules=rules))
+) -> JudgedBatch:
+    """Return the results of `judge_histories` as a record, for another process."""
+    unjudged: list[UnjudgedNumbers] = []
+    candidates = judge_histories(
+        histories, references=references, rules=rules, on_unjudged=unjudged.append
+    )
+    return JudgedBatch(candidates=list(candidates), unjudged=unjudged)
 
 
 def judge_case(
-    histories: Sequence[Series], *, controls: Sequence[Track] = (), rules: SeriesRules = NO_RULES
+    histories: Sequence[Series],
+    *,
+    controls: Sequence[Track] = (),
+    rules: SeriesRules = NO_RULES,
+    on_unjudged: Callable[[UnjudgedNumbers], None] = _ignore,
 ) -> list[AlertCandidate]:
     """Return the changes in the series of one case, also the ones that are over.
 
-    `controls` are the tracks of the reference cases.
+    `controls` are the tracks of the reference cases. `on_unjudged` is called with what is left out:
+    one series never stops the others.
     """
+    for series in histories:
+        _report_out_of_range(series, on_unjudged)
     tracks = [track for series in histories for track in _tracks(series)]
     by_scope: dict[tuple[str, ...], dict[str, Track]] = defaultdict(dict)
     for track in tracks:
@@ -101,10 +143,33 @@ def judge_case(
         rule = rules.rule_of(track.header.key)
         floor = metric.relevance_floor if rule.floor is None else rule.floor
         for part in _parts(track, rule):
-            for change in find_changes(part, metric, floor=floor):
-                if _is_independent(change, part, siblings):
-                    candidates.append(_candidate(change, part, siblings, companions))
+            try:
+                with np.errstate(over="raise", divide="raise", invalid="raise"):
+                    candidates += [
+                        _candidate(change, part, siblings, companions)
+                        for change in find_changes(part, metric, floor=floor)
+                        if _is_independent(change, part, siblings)
+                    ]
+            except (ArithmeticError, ValueError) as error:
+                on_unjudged(_unjudged(track.header, f"it cannot be judged ({error})"))
     return candidates
+
+
+def _report_out_of_range(series: Series, report: Callable[[UnjudgedNumbers], None]) -> None:
+    points = point_columns(series.header.key, series.points)
+    num_others = len(points) - len(points.in_range())
+    if num_others:
+        first = next(point for point in points if not is_quantity(point.median))
+        values = "value" if num_others == 1 else "values"
+        reason = (
+            f"{num_others} {values} left out that no measurement can have, first"
+            f" {first.median:g} in run {first.run_id} of {first.at:%Y-%m-%d}"
+        )
+        report(_unjudged(series.header, reason))
+
+
+def _unjudged(header: SeriesHeader, reason: str) -> UnjudgedNumbers:
+    return UnjudgedNumbers(case_key=header.case.key, series_key=header.key, reason=reason)
 
 
 def _is_independent(change: Change, track: Track, siblings: Mapping[str, Track]) -> bool:
@@ -170,7 +235,7 @@ def _scope(track: Track) -> tuple[str, str, str, str]:
 
 def _tracks(series: Series) -> list[Track]:
     # Machines of one kind share a series, and so do toolchains; each has its own level.
-    columns = point_columns(series.header.key, series.points)
+    columns = point_columns(series.header.key, series.points).in_range()
     return [
         Track(header=series.header, machine=machine, toolchain=toolchain, points=points)
         for (machine, toolchain), points in columns.by_scope().items()

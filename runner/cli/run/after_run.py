@@ -51,6 +51,8 @@ def judge(*documents: RunDocument, workspace: Workspace) -> list[Alert]:
             report = detect(
                 workspace.store(), timetable=timetable_of(workspace), planner=planner, check=check
             )
+        for item in report.unjudged:
+            progress(LogMessage(text=f"not judged: {item.text}", is_warning=True))
         confirmed = _confirm(documents, report, workspace=workspace, notify=progress)
     except (StoreError, JudgeProcessKilled) as error:
         progress(

@@ -23,6 +23,7 @@ from compile_hud.db.records.imported import DIRECTIONS, GUESSED, IMPORTED_DETAIL
 from compile_hud.db.records.metrics import METRICS, Direction
 from compile_hud.db.records.results import Case, CaseResult, Measurement, Outcome
 from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.db.shared.quantities import is_quantity
 from compile_hud.db.shared.text import printable
 from compile_hud.runner.analysis.stats.estimates import estimate
 from compile_hud.runner.interop.importers.vocabulary import (
@@ -247,7 +248,8 @@ def _eager_latency(usable: Mapping[str, Sequence[tuple[float, ...]]]) -> Iterabl
         for sides in zip(speedups, latencies_s, strict=True)
         if len(sides[0]) == len(sides[1])
     ]
-    if len(pairs) == len(speedups):
+    # A product of two extremes may be no quantity.
+    if len(pairs) == len(speedups) and all(map(is_quantity, itertools.chain(*pairs))):
         yield _measurement("eager_latency_s", "s", tuple(pairs), DERIVED)
 
 

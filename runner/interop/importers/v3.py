@@ -47,8 +47,8 @@ from compile_hud.runner.interop.importers.record_shapes import (
 )
 from compile_hud.runner.interop.importers.vocabulary import (
     DTYPES,
-    MAX_NUMBER,
     NO_NUMBER,
+    NUMBER_RANGE,
     PHASES,
     UNKNOWN,
     as_number,
@@ -94,7 +94,7 @@ _PLAIN_BACKENDS = ("", "inductor", "eager", "torch", "pytorch", "default")
 # A longer text is a description, and one with a slash a path.
 _MAX_SETTING_LENGTH = 32
 _NO_QUANTIZATION = ("", "none", "noquant")
-_NO_NUMBER_IN_RANGE = f"a metric without a number between {-MAX_NUMBER:g} and {MAX_NUMBER:g}"
+_NO_NUMBER_IN_RANGE = f"a metric without a number that a measurement can have ({NUMBER_RANGE})"
 
 # The fields of a record and of its metric that are read, or that name no measurement.
 _FIELDS = frozenset(
@@ -478,15 +478,17 @@ def _time_s(value: Any) -> float | None:
             value=value,
             problem="kind",
         )
-    seconds = value / 1000 if value > _MAX_SECONDS else float(value)
-    if not 0 < seconds < _MAX_TIME_S:
+    # An integer of hundreds of digits has no quotient.
+    is_time = 0 < value < 1000 * _MAX_TIME_S
+    seconds = value / 1000 if value > _MAX_SECONDS and is_time else value
+    if not is_time or seconds >= _MAX_TIME_S:
         raise RecordError(
             f"timestamp {quoted(value)} is neither seconds nor milliseconds since 1970",
             field="timestamp",
             value=value,
             problem="range",
         )
-    return seconds
+    return float(seconds)
 
 
 def _text(value: Any) -> str:

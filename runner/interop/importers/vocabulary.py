@@ -19,10 +19,14 @@ from compile_hud.models_zoo.catalog.variants import MODES
 UNKNOWN = "unknown"
 # No deliberately chosen name is longer.
 MAX_NAME_LENGTH = 160
-# No measured value is larger, and its square is still a finite number.
+# Numbers of a file in any unit. The factor to our unit leaves them inside the range of
+# db/shared/quantities.py.
 MAX_NUMBER = 1e100
+MIN_NUMBER = 1e-100
+# The range of numbers, for the reason to leave out a value.
+NUMBER_RANGE = f"0, or {MIN_NUMBER:g} to {MAX_NUMBER:g} with either sign"
 # The reason to leave out a value among others that are numbers.
-NO_NUMBER = f"a value that is no number between {-MAX_NUMBER:g} and {MAX_NUMBER:g}"
+NO_NUMBER = f"a value that no measurement can have ({NUMBER_RANGE})"
 _DIGEST_LENGTH = 8
 # Their name -> ours and the factor between the units.
 KNOWN_METRICS: Mapping[str, tuple[str, float]] = {
@@ -157,8 +161,9 @@ def as_number(value: object) -> float | None:
     """Return `value` as a float when it is a number that a quantity can have, else None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    # The comparison is also false for NaN. A larger integer would not fit into a float.
-    return float(value) if -MAX_NUMBER <= value <= MAX_NUMBER else None
+    # The comparisons are also false for NaN. A larger integer would not fit into a float.
+    is_in_range = value == 0 or MIN_NUMBER <= abs(value) <= MAX_NUMBER
+    return float(value) if is_in_range else None
 
 
 def outcome_of(word: str) -> Outcome:

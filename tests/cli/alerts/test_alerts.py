@@ -377,7 +377,7 @@ def test_a_muted_alert_is_not_notified_and_fails_no_run(
     is_notified: bool,
 ) -> None:
     alert = dataclasses.replace(make_alert(toolchain="current"), muted_until=muted_until)
-    report = SimpleNamespace(new=[alert], alerts=[alert], events={})
+    report = SimpleNamespace(new=[alert], alerts=[alert], events={}, unjudged=())
     monkeypatch.setattr("compile_hud.runner.cli.run.after_run.detect", lambda _store, **_: report)
     result = terminal.hud("run", "--suite", "mine", "--no-confirm")
     assert ("regression: bert/" in result.stderr) is is_notified

@@ -312,7 +312,7 @@ def test_values_that_are_no_numbers_are_counted_and_named_next_to_those_that_are
     record = json.dumps(make_record("speedup", [0.25]))
     text = record.replace("[0.25]", '["0.5", null, true, 0.25, 1e400, [[1]]]')
     (terminal.folder / "records.json").write_text(f"{record}\n{text}\n")
-    why = "a value that is no number between -1e+100 and 1e+100"
+    why = "a value that no measurement can have (0, or 1e-100 to 1e+100 with either sign)"
     names = [
         f"line 2, BertForMaskedLM speedup {value}"
         for value in ('"0.5"', "null", "true", "Infinity", "a list")

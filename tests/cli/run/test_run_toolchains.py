@@ -106,7 +106,7 @@ def test_a_regression_of_one_toolchain_is_notified_with_its_name(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     new = [make_alert(toolchain=name, machine="box") for name in ("night", "elsewhere")]
-    report = SimpleNamespace(new=new, alerts=new)
+    report = SimpleNamespace(new=new, alerts=new, unjudged=())
     monkeypatch.setattr(
         "compile_hud.runner.cli.run.after_run.detect", lambda _store, **_facts: report
     )

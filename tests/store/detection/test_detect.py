@@ -191,3 +191,17 @@ def test_vanished_case_has_no_reason_to_look_up(store: Store, words: SnapshotAss
     (alert,) = detect(store).new
     assert alert.kind == "vanished"
     assert alert.cause_text == words
+
+
+def test_a_stored_value_that_no_measurement_can_have_is_reported_by_each_judgement(
+    store: Store,
+) -> None:
+    # An earlier version took it in.
+    put(store, nights([2.0] * 9 + [7e-313] + [2.0] * 5 + [1.6] * 4))
+    first, second = detect(store), detect(store)
+    assert [alert.metric for alert in first.new] == ["speedup"]
+    assert second.alerts == first.alerts
+    for report in (first, second):
+        (item,) = report.unjudged
+        assert "run-09" in item.reason
+    assert detect(store, is_full=True).alerts == first.alerts

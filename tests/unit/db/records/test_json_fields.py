@@ -10,12 +10,15 @@ from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.errors import RecordError
 from compile_hud.db.records.json_fields import (
+    get_bounds,
     get_counts,
     get_list,
     get_mapping,
     get_name,
     get_number,
     get_numbers,
+    get_quantities,
+    get_quantity,
     get_text,
     get_time,
     get_value,
@@ -141,3 +144,23 @@ def test_messages_name_the_field_and_quote_its_value(words: SnapshotAssertion) -
         (get_time, {"x": "9999-12-31T23:59:59-05:00"}),
     ]
     assert [str(error_of(get, document, "x")) for get, document in calls] == words
+
+
+@pytest.mark.parametrize("value", [4e-315, -2e-200, 7e150, -1e308])
+def test_a_number_that_no_measurement_can_have_is_refused_with_its_place(value: float) -> None:
+    assert parameters_of(get_quantity, {"x": value}) == {
+        "location": "field 'x'",
+        "value": value,
+        "problem": "out-of-range",
+    }
+    assert parameters_of(get_quantities, {"x": [0, 1.5, value]}) == {
+        "location": "number 3 of field 'x'",
+        "value": value,
+        "problem": "out-of-range",
+    }
+
+
+def test_an_interval_may_begin_next_to_zero_and_not_end_beyond_all_quantities() -> None:
+    assert get_bounds({"x": [-1e-300, 2.5]}, "x") == (-1e-300, 2.5)
+    assert parameters_of(get_bounds, {"x": [0.5, 3e250]})["value"] == 3e250
+    assert parameters_of(get_bounds, {"x": [0.5]})["got"] == 1

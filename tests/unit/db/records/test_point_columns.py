@@ -59,3 +59,10 @@ def test_each_machine_and_toolchain_has_its_own_points_in_the_order_of_first_run
 
 def test_series_without_points_has_no_scope() -> None:
     assert columns([]).by_scope() == {}
+
+
+def test_points_beyond_all_quantities_are_out_of_range() -> None:
+    series = make_series([2.0, 6e-318, 0.0, -3.0, 1e160, 2.5])
+    columns = point_columns(series.header.key, series.points)
+    assert columns.in_range().medians.tolist() == [2.0, 0.0, -3.0, 2.5]
+    assert columns.above_zero().medians.tolist() == [2.0, 2.5]

@@ -231,10 +231,14 @@ def test_eager_latency_follows_only_where_both_sides_are_alike() -> None:
     assert eager.samples == (0.016,)
 
 
-@pytest.mark.parametrize("value", [None, True, "1.5", float("nan"), float("inf"), 10**400, -1e200])
+@pytest.mark.parametrize(
+    "value", [None, True, "1.5", float("nan"), float("inf"), 10**400, -1e200, 3e-318, -2e-140]
+)
 def test_what_no_quantity_can_be_is_no_number(value: object) -> None:
     assert as_number(value) is None
 
 
 def test_a_number_is_a_float() -> None:
-    assert [as_number(value) for value in (0, -2, 1.5, 1e100)] == [0.0, -2.0, 1.5, 1e100]
+    assert [as_number(value) for value in (0, -2, 1.5, 1e100, 1e-100)] == [
+        *(0.0, -2.0, 1.5, 1e100, 1e-100)
+    ]

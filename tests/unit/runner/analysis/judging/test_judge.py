@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +12,9 @@ from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.metrics import METRICS, Direction, Metric
 from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.summaries import Series
+from compile_hud.runner.analysis.detection.series_changes import Change
 from compile_hud.runner.analysis.judging import judge as judging
+from compile_hud.runner.analysis.judging.cost_step import Track
 from compile_hud.runner.analysis.judging.judge import NEEDED_METRICS, alert_id
 from tests.support.builders import make_case
 from tests.support.records.histories import joined, make_series, night
@@ -503,3 +506,56 @@ def test_the_memory_of_a_reference_case_is_not_notified() -> None:
     case = make_case("ref_gemm", family="reference", mode="eager")
     memory = make_series(noisy([(20, 1e6), (30, 2e6)]), case=case, metric="peak_bytes")
     assert list(judge_histories([memory])) == []
+
+
+def test_values_that_no_measurement_can_have_are_left_out_and_reported() -> None:
+    values = [2.0] * 12 + [1.7] * 6
+    series = make_series([*values[:5], 8e-317, *values[5:15], 4e140, *values[15:]])
+    unjudged: list[judging.UnjudgedNumbers] = []
+    (candidate,) = judging.judge_case([series], on_unjudged=unjudged.append)
+    assert candidate.alert.change_pct == pytest.approx(-15)
+    (item,) = unjudged
+    assert item.series_key == series.header.key
+    assert item.case_key == series.header.case.key
+    assert "2 values left out" in item.reason
+    assert "8e-317 in run run-5 of " in item.reason
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_series_of_huge_and_tiny_numbers_stop_no_other(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    exponents = generator.uniform(-400, 400, size=40).clip(-330, 308)
+    signs = generator.choice([1.0, 1.0, 1.0, -1.0, 0.0], size=40)
+    wild = [
+        make_series(
+            (signs * 10.0**exponents).tolist(), case=make_case(f"wild {metric}"), metric=metric
+        )
+        for metric in ("latency_s", "speedup", "graph_breaks", "cosine", "peak_bytes", "other")
+    ]
+    steps = make_series([2.0] * 12 + [1.7] * 4, case=make_case("calm"))
+    batch = judging.judge_batch([*wild, steps], references=wild, rules=judging.NO_RULES)
+    cases = [item.alert.case for item in batch.candidates]
+    assert steps.header.case in cases
+    assert {item.series_key for item in batch.unjudged} == {item.header.key for item in wild}
+
+
+def test_an_error_of_the_statistics_is_reported_with_its_series(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    find_changes = judging.find_changes
+
+    def failing(track: Track, metric: Metric, *, floor: float) -> list[Change]:
+        if track.header.case.model == "odd":
+            raise FloatingPointError("overflow encountered in square")
+        return find_changes(track, metric, floor=floor)
+
+    monkeypatch.setattr(judging, "find_changes", failing)
+    odd, steps = (
+        make_series([2.0] * 12 + [1.7] * 4, case=make_case(name)) for name in ("odd", "plain")
+    )
+    batch = judging.judge_batch([odd, steps], references=[], rules=judging.NO_RULES)
+    assert [item.alert.case.model for item in batch.candidates] == ["plain"]
+    assert [(item.series_key, item.case_key) for item in batch.unjudged] == [
+        (odd.header.key, odd.header.case.key)
+    ]
+    assert "overflow encountered" in batch.unjudged[0].text
