@@ -10,9 +10,16 @@ from datetime import datetime
 from typing import Final
 
 import duckdb
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
-from compile_hud.db.errors import StoreError, StoreFull, StoreLocked, StoreTooNew, StoreUnavailable
+from compile_hud.db.errors import (
+    RecordError,
+    StoreError,
+    StoreFull,
+    StoreLocked,
+    StoreTooNew,
+    StoreUnavailable,
+)
 
 _LOCK_CONFLICT: Final = re.compile(r"Could not set lock on file|Conflicting lock is held")
 _HOLDER: Final = re.compile(r"\(PID (\d+)\)")
@@ -27,6 +34,8 @@ _DAMAGED: Final = re.compile(
     r"|could not read enough bytes|could not read all bytes",
     re.IGNORECASE,
 )
+# The value is to blame, and not the store: a number that is too large, a duplicate.
+_OF_VALUES: Final = (DataError, IntegrityError, duckdb.DataError, duckdb.IntegrityError)
 _INTERRUPTED: Final = "Query interrupted"
 _FULL_ERRNOS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
@@ -122,6 +131,10 @@ def _store_error(error: Exception, *, name: str, timeout_s: float) -> StoreError
         )
     if _DAMAGED.search(text):
         return damaged_store(name, text=text)
+    if isinstance(error, _OF_VALUES):
+        return RecordError(
+            f"the store {name} does not take a value: {text}", store=name, problem="refused"
+        )
     return StoreUnavailable(
         f"the store {name} failed: {text}. Check that it is reachable and may be written"
         " (`hud doctor`)",

@@ -81,7 +81,7 @@ def _diff(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
 def _document(source: KernelSource) -> Mapping[str, Any]:
     try:
         document = json.loads(source.text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return document if isinstance(document, dict) else {}
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from compile_hud.db.errors import RecordError
 from compile_hud.db.records.results import RunDocument
+from compile_hud.runner.files.nesting import MAX_DEPTH, is_nested_too_deeply
 
 # Parsed, a file takes several times its size of memory, and the runner must outlive it.
 MAX_JSON_BYTES = 512 << 20
@@ -34,7 +35,8 @@ _LOOK: Final = "Look at the clock of the machine that measured it"
 def read_json(path: Path) -> Any:
     """Return the content of the JSON file `path`, which may be packed with gzip.
 
-    Raises OSError, and RecordError for invalid JSON and for more than MAX_JSON_BYTES unpacked.
+    Raises OSError, and RecordError for invalid JSON, for more than MAX_JSON_BYTES unpacked and for
+    more than MAX_DEPTH levels.
     """
     content = _read(path)
     if len(content) > MAX_JSON_BYTES:
@@ -44,15 +46,25 @@ def read_json(path: Path) -> Any:
     if not content.strip():
         raise RecordError(f"{path.name} is empty", path=path.name)
     try:
-        return json.loads(content)
+        document = json.loads(content)
     except RecursionError as error:
-        raise RecordError(
-            f"{path.name} is not whole JSON: it is nested too deeply", path=path.name
-        ) from error
+        raise _too_deep(path) from error
     except ValueError as error:
         raise RecordError(
             f"{path.name} is not whole JSON: {error}", path=path.name, reason=str(error)
         ) from error
+    if is_nested_too_deeply(document):
+        raise _too_deep(path)
+    return document
+
+
+def _too_deep(path: Path) -> RecordError:
+    return RecordError(
+        f"{path.name} is nested too deeply: {MAX_DEPTH} levels of lists and objects are allowed",
+        path=path.name,
+        problem="too-deep",
+        most=MAX_DEPTH,
+    )
 
 
 def _read(path: Path) -> bytes:

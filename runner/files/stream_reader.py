@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, cast
 
 from compile_hud.db.records.json_fields import kind_of
 from compile_hud.runner.errors import ImportFailed
+from compile_hud.runner.files.nesting import is_nested_too_deeply
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _PIECE_BYTES = 1 << 20
@@ -205,6 +206,8 @@ class _Objects:
             # A number at the end of a piece may continue in the next one.
             if end == len(self.rest) and self.rest[end - 1] in _NUMBER_CHARS and self.more():
                 continue
+            if is_nested_too_deeply(value):
+                raise self.source.error("the JSON is nested too deeply", self.line)
             self.line += self.rest.count("\n", self.position, end)
             self.position = end
             return value

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from compile_hud.db.errors import MixedStoreError, RecordError, StoreError
 from compile_hud.db.records.json_fields import SCHEMA_VERSION, check_schema_version
@@ -29,6 +29,10 @@ from compile_hud.runner.system.locks import is_alive
 
 # No pause between the last look at a case and the writing of its result is longer.
 ORPHAN_AGE_S = 3600.0
+
+
+# Errors that only the content of a file causes. No file of another program may block the others.
+_OF_CONTENT: Final = (ArithmeticError, LookupError, RecursionError, TypeError, ValueError)
 
 
 class ResultStore(Protocol):
@@ -185,8 +189,8 @@ class Spool:
                 is_new = self._ingest(entry, store)
             except FileNotFoundError:
                 continue  # another process was faster; it has ingested this file
-            except (RecordError, MixedStoreError) as error:
-                broken.append(self._set_aside(path, reason=str(error)))
+            except (RecordError, MixedStoreError, *_OF_CONTENT) as error:
+                broken.append(self._set_aside(path, reason=_reason(error)))
                 continue
             except StoreError as error:
                 error_text = str(error)
@@ -226,11 +230,17 @@ class Spool:
                 path.unlink(missing_ok=True)
 
 
+def _reason(error: Exception) -> str:
+    if isinstance(error, StoreError):
+        return str(error)
+    return f"it has a value that no result has ({type(error).__name__}: {error})"
+
+
 def _run_id_in(path: Path) -> str | None:
     """Return the run of a file of the spool, None where it cannot be read."""
     try:
         return _read_entry(path).run.id
-    except (FileNotFoundError, RecordError):
+    except (FileNotFoundError, RecordError, *_OF_CONTENT):
         return None
 
 

@@ -95,6 +95,6 @@ def _id_of(text: str) -> str:
     """Return the id of the message in an answer, "" if it is not valid in an address."""
     try:
         id = json.loads(text)["id"]
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         return ""
     return id if isinstance(id, str) and id.isascii() and id.isdigit() else ""

@@ -112,7 +112,7 @@ class GitHubApi:
             raise GitHubFailed(_refusal(reply, now=self.now()))
         try:
             content = json.loads(reply.body)
-        except ValueError:
+        except (ValueError, RecursionError):
             content = None
         if not isinstance(content, dict | list):
             text = f"{reply.status}, and no JSON: is this the address of GitHub's API?"

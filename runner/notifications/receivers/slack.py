@@ -148,7 +148,7 @@ def _interpret(text: str) -> tuple[Response, Mapping[str, Any]]:
     """Return the response that a body of status 200 means, and its content."""
     try:
         document = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict):
         text_shown = shortened(one_line(text), limit=_SHOWN_LENGTH)

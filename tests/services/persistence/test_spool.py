@@ -106,8 +106,27 @@ def make_folder(path: Path) -> None:
     path.mkdir()
 
 
+def nest_details(path: Path) -> None:
+    document = json.loads(path.read_text())
+    tree: dict[str, object] = {}
+    for _ in range(340):
+        tree = {"child": tree}
+    document["result"]["details"]["tree"] = tree
+    path.write_text(json.dumps(document))
+
+
+def spoil_sample(path: Path) -> None:
+    document = json.loads(path.read_text())
+    document["result"]["measurements"][0]["samples"][1] = 6e-309
+    path.write_text(json.dumps(document))
+
+
 @pytest.mark.parametrize(
-    "spoil", [truncate, make_foreign, make_newer, make_list, spoil_id, make_folder]
+    "spoil",
+    [
+        *(truncate, make_foreign, make_newer, make_list, spoil_id, make_folder),
+        *(nest_details, spoil_sample),
+    ],
 )
 def test_a_broken_file_is_set_aside_and_blocks_no_other(
     spool: Spool, store: Store, spoil: Callable[[Path], None], words: SnapshotAssertion
@@ -200,3 +219,15 @@ def test_a_file_that_another_process_took_is_no_trouble(spool: Spool) -> None:
 
     report = spool.drain(Thief("duckdb:///:memory:"))
     assert (report.num_ingested, report.error, report.broken) == (1, "", ())
+
+
+@pytest.mark.parametrize(
+    "error",
+    [RecursionError("too deep"), OverflowError("int too large"), KeyError("kind"), TypeError("x")],
+)
+def test_a_file_whose_content_no_code_expects_is_set_aside(spool: Spool, error: Exception) -> None:
+    write_two(spool)
+    report = spool.drain(BrokenStore(error, num_good=0))
+    assert (len(report.broken), report.num_left, report.error) == (2, 0, "")
+    assert type(error).__name__ in report.broken[0].reason
+    assert len(list(spool.broken_directory.iterdir())) == 2

@@ -6,11 +6,19 @@ import errno
 
 import duckdb
 import pytest
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.dialects.postgresql.base import PGDialect
+from sqlalchemy.exc import DBAPIError, OperationalError
 from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.engine.error_mapping import is_lock_conflict, lock_holder, mapped_errors
-from compile_hud.db.errors import StoreError, StoreFull, StoreLocked, StoreTooNew, StoreUnavailable
+from compile_hud.db.errors import (
+    RecordError,
+    StoreError,
+    StoreFull,
+    StoreLocked,
+    StoreTooNew,
+    StoreUnavailable,
+)
 
 LOCKED = (
     'IO Error: Could not set lock on file "/a/hud.duckdb": Conflicting lock is held in'
@@ -20,6 +28,9 @@ NO_DUCKDB = 'IO Error: The file "x" exists, but it is not a valid DuckDB databas
 CORRUPT = "IO Error: Corrupt database file: checksum"
 NEWER = "IO Error: Trying to read a database file with version number 99"
 OTHER = "IO Error: the moon"
+
+
+DIALECT = PGDialect()
 
 
 class FakeServerError(Exception):
@@ -82,6 +93,24 @@ def test_an_error_of_duckdb_is_mapped_with_its_facts(
 )
 def test_a_state_of_postgresql_is_mapped_to_its_kind(sqlstate: str, kind: type[StoreError]) -> None:
     assert type(_mapped(_sql(FakeServerError(sqlstate)))) is kind
+
+
+@pytest.mark.parametrize(
+    "original",
+    [
+        duckdb.ConversionException("Conversion Error: INT128 is out of range"),
+        duckdb.ConstraintException("Constraint Error: Duplicate key"),
+    ],
+)
+def test_a_value_that_the_store_does_not_take_is_an_error_of_the_record(
+    original: Exception,
+) -> None:
+    wrapped = DBAPIError.instance("INSERT", None, original, duckdb.Error, dialect=DIALECT)
+    assert isinstance(wrapped, DBAPIError)
+    for error in (original, wrapped):
+        mapped = _mapped(error)
+        assert type(mapped) is RecordError
+        assert mapped.parameters == {"store": "hud.duckdb", "problem": "refused"}
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
