@@ -13,6 +13,7 @@ import uvicorn
 
 from compile_hud.app.auth import access
 from compile_hud.app.data.store import DEFAULT_URL, URL_VARIABLE
+from compile_hud.app.server.connection_limit import LimitedConfig
 from compile_hud.db.shared.access_rules import refusal
 from compile_hud.db.shared.logging import FORMAT_VARIABLE, set_up_logging
 
@@ -54,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     set_up_logging(os.environ.get(FORMAT_VARIABLE, ""), stream=sys.stderr)
     if options.store:
         os.environ[URL_VARIABLE] = options.store
-    config = uvicorn.Config(
+    config = LimitedConfig(
         "compile_hud.app.asgi:app",
         host=options.host,
         port=options.port,

@@ -13,6 +13,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
+from compile_hud.db.shared.lasting_steps import LastingSteps
+
 # A collection visits a million objects in about 0.1 s, and freezing again takes a collection of all
 # objects.
 MAX_LOOSE: Final = 15_000
@@ -38,10 +40,11 @@ def settle() -> bool:
 async def settling(_app: Any) -> AsyncIterator[None]:
     """Run `settle` every few seconds while the server runs."""
     is_over = threading.Event()
+    steps = LastingSteps("settling")
 
     def run() -> None:
         while not is_over.wait(_CHECK_S):
-            settle()
+            steps.run(settle)
 
     threading.Thread(target=run, name="settling", daemon=True).start()
     try:

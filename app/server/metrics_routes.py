@@ -20,6 +20,7 @@ from starlette.routing import Route
 from compile_hud.app.auth import access
 from compile_hud.app.data.operations import OperationalFigures, desk
 from compile_hud.app.server.prometheus import MEDIA_TYPE, exposition
+from compile_hud.db.engine.connection_cache import CONNECTION_CACHE
 
 TOKEN_VARIABLE: Final = "HUD_METRICS_TOKEN"
 TOKEN_FILE_VARIABLE: Final = "HUD_METRICS_TOKEN_FILE"
@@ -83,5 +84,6 @@ def _readiness(answer: OperationalFigures) -> Response:
         "schedulers": {
             item.machine: "late" if item.is_late(now=now) else "ok" for item in schedulers
         },
+        "connection_cache": CONNECTION_CACHE.problem or "ok",
     }
     return JSONResponse(document, status_code=200 if answer.operations else 503, headers=_HEADERS)

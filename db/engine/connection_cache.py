@@ -8,7 +8,9 @@ whether a writer waits for the lock, and then closes the file.
 
 from __future__ import annotations
 
+import functools
 import itertools
+import logging
 import threading
 import time
 from contextlib import ExitStack
@@ -19,6 +21,9 @@ from typing import Final
 from sqlalchemy.engine import Connection, Engine
 
 from compile_hud.db.engine.readers_writer_lock import ReadersWriterLock
+from compile_hud.db.shared.lasting_steps import LastingSteps
+
+logger = logging.getLogger(__name__)
 
 # A write takes tens of milliseconds, and may wait this much longer for a cached file.
 POLL_S: Final = 0.01
@@ -64,6 +69,12 @@ class ConnectionCache:
         self._lock = threading.Lock()
         self._cached: _CachedConnection | None = None
         self._is_watched = False
+        self._steps = LastingSteps("connection-cache")
+
+    @property
+    def problem(self) -> str:
+        """Return the error of the last look for writers, empty without one."""
+        return self._steps.problem
 
     def put(self, path: Path, *, engine: Engine, file_lock: ReadersWriterLock) -> None:
         """Make the file at `path` the only open one; the caller reads it through `engine`."""
@@ -84,8 +95,7 @@ class ConnectionCache:
             else:
                 self._cached.used_s = time.monotonic()
             if not self._is_watched:
-                self._is_watched = True
-                threading.Thread(target=self._watch, name="connection-cache", daemon=True).start()
+                self._start_watching()
 
     def close(self, path: Path, *, unless_same: bool = False) -> None:
         """Close the file at `path` if it is open; with `unless_same`, only if it was replaced
@@ -107,19 +117,40 @@ class ConnectionCache:
         if cached is not None:
             cached.resources.close()
 
+    def _start_watching(self) -> None:
+        try:
+            threading.Thread(target=self._watch, name="connection-cache", daemon=True).start()
+        except RuntimeError as error:
+            # No thread is left. Without one, the file would block every writer.
+            logger.warning("the store is opened for each read: %s", error)
+            self._close()
+        else:
+            self._is_watched = True
+
     def _watch(self) -> None:
         for number in itertools.count(1):
             time.sleep(POLL_S)
-            with self._lock:
-                cached = self._cached
-                if cached is not None and (
-                    not cached.is_in_use()
-                    or (number % _POLLS_PER_WEIGHING == 0 and cached.is_too_large())
-                ):
+            # The thread outlives every error: while the file is open, it alone lets writers in.
+            if self._steps.run(functools.partial(self._look, number)):
+                return
+
+    def _look(self, number: int) -> bool:
+        """Close the file unless it is certainly needed; return whether it is closed."""
+        with self._lock:
+            is_needed = False
+            try:
+                is_needed = self._is_needed(weighs=number % _POLLS_PER_WEIGHING == 0)
+            finally:
+                if not is_needed:
                     self._close()
-                if self._cached is None:
-                    self._is_watched = False
-                    return
+            self._is_watched = is_needed
+            return not is_needed
+
+    def _is_needed(self, *, weighs: bool) -> bool:
+        cached = self._cached
+        if cached is None or not cached.is_in_use():
+            return False
+        return not (weighs and cached.is_too_large())
 
 
 def _identity(path: Path) -> tuple[int, ...]:

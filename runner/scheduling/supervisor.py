@@ -108,25 +108,31 @@ class Dashboard:
     def _watch(self) -> None:
         wait_s = 0.0
         while True:
-            with self._lock:
-                if self._stopping.is_set():
-                    return
-                try:
-                    process = self._process = self._start()
-                except OSError as error:
-                    self._notify(LogMessage(text=f"no dashboard: {error}", is_warning=True))
-                    return
-                finally:
-                    self._started.set()
             started_s = time.monotonic()
-            self._relay(process)
-            code = process.wait()
+            code = self._serve()
             if self._stopping.is_set():
                 return
             wait_s = self._backoff.next_s(wait_s, lived_s=time.monotonic() - started_s)
-            text = f"the dashboard ended with code {code}; it is started again in {wait_s:g} s"
-            self._notify(LogMessage(text=text, is_warning=True))
+            if code is not None:
+                text = f"the dashboard ended with code {code}; it is started again in {wait_s:g} s"
+                self._notify(LogMessage(text=text, is_warning=True))
             self._stopping.wait(wait_s)
+
+    def _serve(self) -> int | None:
+        """Return the exit code of the dashboard, None if it was not started this time."""
+        with self._lock:
+            if self._stopping.is_set():
+                return None
+            try:
+                process = self._process = self._start()
+            except OSError as error:
+                # There may be too many processes or open files for a moment.
+                self._notify(LogMessage(text=f"no dashboard: {error}", is_warning=True))
+                return None
+            finally:
+                self._started.set()
+        self._relay(process)
+        return process.wait()
 
     def _relay(self, process: subprocess.Popen[bytes]) -> None:
         """Relay each line of the dashboard's output until it ends."""

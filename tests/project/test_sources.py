@@ -27,6 +27,7 @@ MAX_FUNCTION_LINES = 60
 # The worker's top, the scheduler's job wrapper, a notifier's send.
 CATCHERS = re.compile(
     r"runner/(worker/fork_server|scheduling/job_worker|notifications/dispatcher)\.py"
+    r"|db/shared/lasting_steps\.py"
 )
 # These run under any toolchain's interpreter, Python 3.10 included.
 WORKER_SIDE = re.compile(
@@ -123,7 +124,7 @@ def test_our_packages_have_one_import_name(name: str) -> None:
 
 
 @every_packaged_file
-def test_exceptions_are_swallowed_wholesale_in_three_places_only(name: str) -> None:
+def test_exceptions_are_swallowed_wholesale_in_named_modules_only(name: str) -> None:
     swallowing = [
         handler.lineno
         for handler in ast.walk(tree_of(name))

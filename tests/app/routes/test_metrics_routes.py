@@ -119,7 +119,10 @@ def test_a_store_that_cannot_be_read_is_reported_and_nothing_else(
 
 def test_an_empty_store_is_ready(client: TestClient) -> None:
     answer = client.get("/readyz")
-    assert (answer.status_code, answer.json()) == (200, {"store": "ok", "schedulers": {}})
+    assert (answer.status_code, answer.json()) == (
+        200,
+        {"store": "ok", "schedulers": {}, "connection_cache": "ok"},
+    )
     assert client.get("/metrics").headers["content-type"].startswith("text/plain; version=0.0.4")
 
 

@@ -91,6 +91,25 @@ def test_a_dashboard_that_cannot_be_started_is_reported() -> None:
     assert event.text.startswith("no dashboard: [Errno 2]")
 
 
+def test_a_dashboard_that_could_not_be_started_once_is_started_later(tmp_path: Path) -> None:
+    program = tmp_path / "dashboard"
+    listener = Listener()
+    backoff = Backoff(first_s=0.01, longest_s=0.02)
+    with Dashboard([str(program)], environment=os.environ, notify=listener, backoff=backoff):
+        assert listener.has_event.wait(60)
+        draft = tmp_path / "draft"
+        draft.write_text(
+            f"#!{sys.executable}\nimport signal; print('on', flush=True); signal.pause()"
+        )
+        draft.chmod(0o755)
+        draft.rename(program)
+        is_on = False
+        while not is_on:
+            listener.has_event.clear()
+            is_on = LogMessage(text="on") in listener
+            assert is_on or listener.has_event.wait(60)
+
+
 def test_the_dashboard_dies_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     os.mkfifo(ready)

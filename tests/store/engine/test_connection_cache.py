@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import threading
@@ -12,6 +13,8 @@ import pytest
 
 from compile_hud.db.engine import connection_cache as kept_open
 from compile_hud.db.engine.connection_cache import CONNECTION_CACHE
+from compile_hud.db.engine.readers_writer_lock import ReadersWriterLock
+from compile_hud.db.errors import StoreUnavailable
 from compile_hud.db.queries import results as queries
 from compile_hud.db.queries import runs
 from compile_hud.db.store import Store
@@ -140,6 +143,55 @@ def test_a_file_of_which_much_is_in_memory_is_let_go_sooner(
     monkeypatch.setattr(kept_open, "LARGE_IDLE_S", 0)
     assert _ids(reader) == ["first"]
     assert _is_let_go(reader)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.EMFILE, "Too many open files"),
+        StoreUnavailable("no locks"),
+        MemoryError(),
+        RuntimeError("unknown"),
+    ],
+)
+def test_a_watcher_that_cannot_see_writers_lets_the_file_go_and_goes_on(
+    reader: Store,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: Exception,
+) -> None:
+    failures = [error] * 3
+    has_writer = ReadersWriterLock.has_writer
+
+    def look(lock: ReadersWriterLock) -> bool:
+        if failures:
+            raise failures.pop()
+        return has_writer(lock)
+
+    monkeypatch.setattr(ReadersWriterLock, "has_writer", look)
+    for num_left in (2, 1, 0):
+        assert _ids(reader) == ["first"]
+        assert _is_let_go(reader)
+        assert len(failures) == num_left
+    assert CONNECTION_CACHE.problem == ""
+    assert "connection-cache" in caplog.text
+    # With nothing left to go wrong, the file stays open again.
+    assert _ids(reader) == ["first"]
+    assert CONNECTION_CACHE.has(_path(reader))
+
+
+def test_without_a_thread_the_file_does_not_stay_open(
+    reader: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_thread(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", no_thread)
+        assert _ids(reader) == ["first"]
+        assert not CONNECTION_CACHE.has(_path(reader))
+    assert _ids(reader) == ["first"]
+    assert CONNECTION_CACHE.has(_path(reader))
 
 
 def test_a_copy_leaves_nothing_open_without_its_lock(reader: Store, tmp_path: Path) -> None:
