@@ -36,7 +36,7 @@ from compile_hud.db.engine.error_mapping import (
 from compile_hud.db.engine.file_guard import check_is_store
 from compile_hud.db.engine.pandas_import import refuse_pandas
 from compile_hud.db.engine.readers_writer_lock import LockTimeout, ReadersWriterLock
-from compile_hud.db.errors import StoreUnavailable
+from compile_hud.db.errors import StoreTooNew, StoreUnavailable
 from compile_hud.db.schema.tables import METADATA, StoreVersionTable
 
 URL_FORMS: Final = (
@@ -207,17 +207,38 @@ class DuckDbFile:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             CONNECTION_CACHE.close(self._path)
             with self._file_lock.writing():
+                self._fold_log()
                 yield from self._write_new(put=lambda: self._put_aside(on_replaced))
+
+    def _fold_log(self) -> None:
+        """Move the rows of the log into the file, so that one rename replaces both.
+
+        A writer that was killed leaves a log with its last commit. A damaged file, or one of a
+        newer DuckDB, keeps its log.
+        """
+        if self.is_missing() or not self._log.exists():
+            return
+        try:
+            with (
+                mapped_errors(self.name, timeout_s=self._lock_timeout.timeout_s),
+                self._connect(self._writer) as connection,
+            ):
+                _checkpoint(connection)
+        except StoreTooNew:
+            return
+        except StoreUnavailable as error:
+            if error.parameters.get("problem") != "damaged":
+                raise
 
     def _put_aside(self, on_replaced: Callable[[Path], None]) -> None:
         moved = _free_name(self._path.with_name(self._path.name + ".replaced"))
+        # Both have their second name before the first is taken away: a crash loses neither.
+        for path, second in ((self._log, _log_of(moved)), (self._path, moved)):
+            if path.exists():
+                os.link(path, second)
+                on_replaced(second)
         # DuckDB would replay the log into the new file.
-        if self._log.exists():
-            os.replace(self._log, _log_of(moved))
-            on_replaced(_log_of(moved))
-        if not self.is_missing():
-            os.link(self._path, moved)
-            on_replaced(moved)
+        self._log.unlink(missing_ok=True)
 
     def _write_new(self, put: Callable[[], None] | None = None) -> Iterator[Connection]:
         put = put or self._check_no_orphan
@@ -257,8 +278,7 @@ class DuckDbFile:
             transaction.commit()
             if is_new:
                 # The log must be empty, since only the file is moved into position.
-                autocommit = connection.execution_options(isolation_level="AUTOCOMMIT")
-                autocommit.execute(sa.text("CHECKPOINT"))
+                _checkpoint(connection)
         except BaseException:
             # After a full disk DuckDB cannot even roll back; closing it discards the transaction.
             connection.invalidate()
@@ -454,6 +474,11 @@ def _drop_tables(connection: Connection) -> None:
     connection.execute(
         sa.schema.DropTable(sa.Table("alembic_version", sa.MetaData()), if_exists=True)
     )
+
+
+def _checkpoint(connection: Connection) -> None:
+    autocommit = connection.execution_options(isolation_level="AUTOCOMMIT")
+    autocommit.execute(sa.text("CHECKPOINT"))
 
 
 def _remove(draft: Path) -> None:

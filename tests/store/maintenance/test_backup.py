@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import shutil
 import threading
 import zipfile
 from collections.abc import Callable
@@ -26,7 +27,9 @@ from compile_hud.db.schema import migrate
 from compile_hud.db.schema.tables import METADATA
 from compile_hud.db.store import Store
 from tests.support.builders import make_alert, make_kernel, make_result, make_run
+from tests.support.stores import store_processes
 from tests.support.stores.old_stores import OLDEST, make_old_store
+from tests.support.stores.store_processes import child
 from tests.support.terminal import Terminal
 
 NEWEST = migrate.known_revisions()[-1].encode()
@@ -186,6 +189,48 @@ def test_nothing_that_was_replaced_before_is_missing(tmp_path: Path) -> None:
     for number in range(2):
         replaced = Store(f"duckdb:///{theirs}.replaced-{3 + number}")
         assert f"later-{number}" in {item.run.id for item in load_runs(replaced)}
+
+
+def test_a_restore_killed_at_any_rename_leaves_the_old_rows_or_the_new(
+    duckdb_url: str, tmp_path: Path
+) -> None:
+    store = Store(duckdb_url)
+    fill(store)
+    write_backup(store, tmp_path / "b.zip", at=AT)
+    new = contents(store)
+    store.save_run(make_run("later"))
+    with child(store_processes.commit_and_die, store.name, "last words") as (process, pipe):
+        assert pipe.recv() == "committed"
+        process.join()
+    assert Path(f"{store.name}.wal").exists()
+    begun = copied(Path(store.name).parent, tmp_path / "begun")
+    is_restored = False
+    num_renames = 0
+    while not is_restored:
+        num_renames += 1
+        folder = copied(begun, tmp_path / f"at-{num_renames}")
+        path = folder / Path(store.name).name
+        arguments = (f"duckdb:///{path}", str(tmp_path / "b.zip"), num_renames)
+        with child(store_processes.restore_and_die, *arguments) as (process, pipe):
+            process.join()
+            is_restored = pipe.poll() and process.exitcode == 0
+        rows = contents(Store(f"duckdb:///{path}"))
+        is_old = any("last words" in row for row in rows["ingested"])
+        assert is_old or rows == new
+        assert not (is_restored and is_old)
+    assert num_renames > 3
+    # The last write is in what stays next to the restored store.
+    replaced = contents(Store(f"duckdb:///{path}.replaced"))
+    assert any("last words" in row for row in replaced["ingested"])
+
+
+def copied(folder: Path, target: Path) -> Path:
+    """Return a copy of the files of `folder`."""
+    target.mkdir()
+    for path in folder.iterdir():
+        if path.is_file():
+            shutil.copyfile(path, target / path.name)
+    return target
 
 
 def test_a_damaged_store_can_be_replaced(duckdb_url: str, tmp_path: Path) -> None:

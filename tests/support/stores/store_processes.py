@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any
 
 import duckdb
 
+from compile_hud.db.maintenance.backup import restore_backup
 from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.results import CaseResult, Run
 from compile_hud.db.store import Store
@@ -131,3 +133,30 @@ def read_for_ever(pipe: Connection, url: str) -> None:
         load_runs(store)
         number += 1
         pipe.send(number)
+
+
+def commit_and_die(pipe: Connection, path: str, spool_id: str) -> None:
+    """Commit a row that stays in the log of the file, as after a kill."""
+    connection = duckdb.connect(path)
+    connection.execute("PRAGMA disable_checkpoint_on_shutdown")
+    connection.execute("INSERT INTO ingested VALUES (?, TIMESTAMP '2026-01-01')", [spool_id])
+    pipe.send("committed")
+    os._exit(9)
+
+
+def restore_and_die(pipe: Connection, url: str, backup: str, num_renames: int) -> None:
+    """Restore a backup, and die after so many changes of names in the folder of the store."""
+    names = iter(range(num_renames))
+
+    def counted(change: Callable[..., None]) -> Callable[..., None]:
+        def changed(*arguments: Any, **options: Any) -> None:
+            change(*arguments, **options)
+            if next(names, None) == num_renames - 1:
+                os._exit(9)
+
+        return changed
+
+    for name in ("replace", "link", "unlink"):
+        setattr(os, name, counted(getattr(os, name)))
+    restore_backup(Path(backup), Store(url), is_forced=True)
+    pipe.send("restored")
