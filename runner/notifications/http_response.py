@@ -68,11 +68,11 @@ def retry_after_s(headers: Mapping[str, str], *, now: datetime) -> float | None:
         return float(value)
     try:
         until = parsedate_to_datetime(value)
-    except (TypeError, ValueError, IndexError):
+        if until.tzinfo is None:
+            until = until.replace(tzinfo=timezone.utc)
+        return max(0.0, (until - now).total_seconds())
+    except (TypeError, ValueError, IndexError, OverflowError):
         return None
-    if until.tzinfo is None:
-        until = until.replace(tzinfo=timezone.utc)
-    return max(0.0, (until - now).total_seconds())
 
 
 def _text(reply: HttpReply) -> str:

@@ -8,6 +8,7 @@ corrected, so the delivery is retried. A rate limit pauses deliveries for as lon
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -38,6 +39,8 @@ _MAX_PAGE_BYTES = PAGE * 128 * 1024
 # These errors concern the token and the repository, not the message.
 _OF_SETTINGS = (401, 403, 404)
 _LIMITED = (403, 429)
+# Seconds since 1970 until the year 33,000; more digits would not fit into a float.
+_SECONDS = re.compile(r"[0-9]{1,12}")
 # The pause if GitHub names no time.
 _PAUSE_S = 60.0
 
@@ -140,7 +143,7 @@ def _limit_s(reply: HttpReply, *, now: datetime) -> float | None:
     if pause_s is not None:
         return pause_s
     reset = reply.headers.get("x-ratelimit-reset", "")
-    if reply.headers.get("x-ratelimit-remaining") == "0" and reset.isdigit():
+    if reply.headers.get("x-ratelimit-remaining") == "0" and _SECONDS.fullmatch(reset):
         return int(reset) - now.timestamp()
     is_limit = reply.status == 429 or "rate limit" in reply.body.lower()
     return _PAUSE_S if is_limit else None

@@ -53,6 +53,11 @@ def test_what_github_does_not_take_is_given_up() -> None:
             90.0,
         ),
         ({}, '{"message": "You have exceeded a secondary rate limit"}', 60.0),
+        *(
+            ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": reset}, "rate limit", 60.0)
+            for reset in ("9" * 350, "8" * 5000, "\u00b2")
+        ),
+        ({"retry-after": f"Mon, 3 Mar {'7' * 30} 01:02:03 GMT"}, "rate limit", 60.0),
     ],
 )
 def test_limit_says_how_long_to_wait(headers: Mapping[str, str], body: str, pause_s: float) -> None:

@@ -192,6 +192,11 @@ def test_without_an_answer_the_delivery_is_uncertain() -> None:
         ("-5", None),
         ("1e9", None),
         ("9" * 400, None),
+        (f"Mon, 3 Mar 2026{'5' * 20} 01:02:03 GMT", None),
+        (f"Mon, {'3' * 12} Mar 2026 01:02:03 GMT", None),
+        (f"Mon, 3 Mar 2026 01:02:{'9' * 25} GMT", None),
+        (f"Mon, 3 Mar 2026 01:02:03 +{'4' * 15}", None),
+        ("Fri, 31 Dec 9999 23:59:59 -1200", 251635109399.0),
     ],
 )
 def test_retry_after_is_seconds_or_a_date(value: str, wait_s: float | None) -> None:
