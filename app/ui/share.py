@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -65,7 +66,8 @@ def show_share(share: Share) -> None:
     )
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         mount(
-            key=f"share {share.name}",
+            # Streamlit accepts no id with two underscores, which the name of a model may have.
+            key=f"share {hashlib.sha256(share.name.encode()).hexdigest()[:16]}",
             data={
                 "markdown": share.markdown,
                 "command": share.command,

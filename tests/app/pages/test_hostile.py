@@ -154,3 +154,31 @@ def test_odd_names_and_extreme_values_are_text(path: str, open_page: OpenPage) -
     assert "![x](http://evil.example" not in markdown_of(page)
     assert not any("evil.example" in link and link.startswith("http") for link in links_of(page))
     assert not [word for word in ("nan", "inf", "NaN", "Infinity") if word in shown.split()]
+
+
+UNDERSCORED = make_case("wide__deep__2", mode="default", shape="bs__8", device="cuda")
+
+
+@pytest.mark.parametrize("path", ["alerts", "compare", "overview", "run", "runs", "series"])
+def test_a_name_with_two_underscores_is_a_name(
+    path: str, store: Store, open_page: OpenPage
+) -> None:
+    documents = []
+    for number in range(2):
+        run = dashboard_stores.night(number, plan=[UNDERSCORED])
+        run = dataclasses.replace(run, machine="gpu__box", suite="my__suite")
+        result = make_result(f"r__{number}", run=run, case=UNDERSCORED)
+        documents.append(RunDocument(run=run, results=(result,)))
+    with store.write() as connection:
+        put_documents(connection, documents, at=dashboard_stores.NOW)
+    alert = make_alert("odd__1", case=UNDERSCORED, first_bad=make_run_ref(documents[1].run))
+    save_alerts(store, [alert])
+    params = {
+        "series": {"case": UNDERSCORED.key},
+        "run": {"run": documents[1].run.id, "case": UNDERSCORED.key},
+        "alerts": {"alert": "odd__1"},
+        "compare": {"baseline": documents[0].run.id, "candidate": documents[1].run.id},
+    }
+    page = open_page(path, **params.get(path, {}))
+    assert not page.exception
+    assert "wide__deep__2" in text_of(page) or path == "runs"
