@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     is_open = options.without_sign_in
     if problem := refusal(options.host, rules=access.rules(), is_open=is_open):
         parser.error(problem)
-    os.environ[access.OPEN_VARIABLE] = "yes" if is_open else ""
+    os.environ[access.LISTEN_VARIABLE] = options.host
     set_up_logging(os.environ.get(FORMAT_VARIABLE, ""), stream=sys.stderr)
     if options.store:
         os.environ[URL_VARIABLE] = options.store

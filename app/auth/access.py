@@ -11,6 +11,7 @@ import functools
 import json
 import logging
 import os
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,8 +25,11 @@ from compile_hud.db.shared.access_rules import ACCESS_VARIABLE, AccessRules, Per
 
 logger = logging.getLogger(__name__)
 
-# The server's own start with `--without-sign-in` sets it.
-OPEN_VARIABLE = "HUD_WITHOUT_SIGN_IN"
+# The server's own start sets it to the address that it listens on.
+LISTEN_VARIABLE = "HUD_LISTENS_ON"
+_ALL_ADDRESSES = ("", "0.0.0.0", "::")
+TOKEN_VARIABLE = "HUD_METRICS_TOKEN"
+TOKEN_FILE_VARIABLE = "HUD_METRICS_TOKEN_FILE"
 
 # Sign-ins expire, so the list of those that were ended by hand can be short.
 _MAX_ENDED = 10_000
@@ -56,9 +60,16 @@ class ChildSettings:
     cookie_secret: str = field(default="", repr=False)
 
 
-def is_open() -> bool:
-    """Return whether the server was started without sign-in on purpose."""
-    return bool(os.environ.get(OPEN_VARIABLE))
+def own_names() -> tuple[str, ...]:
+    """Return the names of the address that this server listens on, without asking a name server."""
+    host = os.environ.get(LISTEN_VARIABLE, "127.0.0.1").lower()
+    return (socket.gethostname().lower(),) if host in _ALL_ADDRESSES else (host,)
+
+
+def has_machine_token() -> bool:
+    """Return whether `/metrics` and `/readyz` need a token here."""
+    has_token = any(os.environ.get(name) for name in (TOKEN_VARIABLE, TOKEN_FILE_VARIABLE))
+    return has_token or child_settings().rules.has_sign_in
 
 
 @functools.cache

@@ -50,8 +50,12 @@ _HEADERS = {
 }
 # Streamlit serves these: files that pages offer, and metrics of its server.
 _FOR_VIEWERS = ("/media/", "/_stcore/metrics")
-# Probes use these under any name that the network has for this machine.
-_FOR_MACHINES = ("/healthz", "/readyz", "/metrics")
+# A probe uses any name that the network has for this machine; the answer is the same everywhere.
+_PROBE = "/healthz"
+# These need a token, which no page of another site has, or else the name of this server.
+_FOR_MACHINES = ("/readyz", "/metrics")
+# https://www.rfc-editor.org/rfc/rfc6455#section-7.4.1
+_POLICY_VIOLATION = 1008
 # An unknown address is shown no longer than this.
 _MAX_PATH_LENGTH = 100
 # Streamlit serves its own routes and files below these names; each page has a document of ours.
@@ -183,12 +187,14 @@ def _is_own_name(host: str, *, path: str) -> bool:
     """Return whether `host` is a name of this server.
 
     DNS rebinding: any site can point its own name at the address of this machine, and its pages
-    then share an origin with this server. It cannot do that with a numeric address or with the name
-    of `[server] url`.
+    then share an origin with this server. It cannot do that with a numeric address, with the name
+    of `[server] url` or with the names of the address that this server listens on. That holds for
+    a server without a sign-in as well: its readers are on the network that the other site is not.
     """
-    settings = access.child_settings()
-    is_named = host == "localhost" or host == urlsplit(settings.url).hostname or _is_number(host)
-    return is_named or access.is_open() or path in _FOR_MACHINES
+    if path == _PROBE or (path in _FOR_MACHINES and access.has_machine_token()):
+        return True
+    names = {"localhost", urlsplit(access.child_settings().url).hostname, *access.own_names()}
+    return host in names or _is_number(host)
 
 
 def _is_number(host: str) -> bool:
@@ -201,7 +207,7 @@ def _is_number(host: str) -> bool:
 
 async def _refuse_name(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "websocket":
-        await send({"type": "websocket.close", "code": 1008})
+        await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
         return
     text = (
         "This dashboard does not accept the host name in this address. Open it at 127.0.0.1, or"

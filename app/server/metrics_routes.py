@@ -18,12 +18,11 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from compile_hud.app.auth import access
+from compile_hud.app.auth.access import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
 from compile_hud.app.data.operations import OperationalFigures, desk
 from compile_hud.app.server.prometheus import MEDIA_TYPE, exposition
 from compile_hud.db.engine.connection_cache import CONNECTION_CACHE
 
-TOKEN_VARIABLE: Final = "HUD_METRICS_TOKEN"
-TOKEN_FILE_VARIABLE: Final = "HUD_METRICS_TOKEN_FILE"
 _METHODS: Final = ["GET", "HEAD"]
 _HEADERS: Final = {"Cache-Control": "no-store"}
 

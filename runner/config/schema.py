@@ -420,7 +420,7 @@ SETTINGS = (
         key="url",
         accept=web_address,
         description="Where people reach the dashboard. Messages link there; without it they carry"
-        " no links to decide by, and no addresses of pictures.",
+        " no links to decide by, and no addresses of pictures. The dashboard answers to its name.",
     ),
     Setting(
         section="server",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import socket
 from datetime import timedelta
 from pathlib import Path
 
@@ -447,12 +448,51 @@ def test_name_that_another_site_gives_this_machine_is_refused(
             pass
 
 
-def test_any_name_does_where_that_is_meant(
-    client: TestClient, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def open_client(monkeypatch: pytest.MonkeyPatch) -> TestClient:
+    """Return a client of a server without sign-in, which listens on all addresses."""
+    monkeypatch.setenv(access.LISTEN_VARIABLE, "0.0.0.0")
+    monkeypatch.setattr(socket, "gethostname", lambda: "Lab3")
+    for name in (access.TOKEN_VARIABLE, access.TOKEN_FILE_VARIABLE):
+        monkeypatch.delenv(name, raising=False)
+    access.child_settings.cache_clear()
+    paths = ("/numbers", "/healthz", "/readyz", "/metrics")
+    routes = [
+        *(Route(path, guard.guarded(open_route)) for path in paths),
+        WebSocketRoute("/_stcore/stream", stream),
+    ]
+    app = Starlette(routes=routes, middleware=[Middleware(guard.Guard)])
+    return TestClient(app, base_url="http://127.0.0.1:8501", follow_redirects=False)
+
+
+@pytest.mark.parametrize(
+    ("host", "is_allowed"),
+    [("lab3:8501", True), ("192.168.7.9", True), ("lab3.evil.test", False), ("other.test", False)],
+)
+def test_a_server_without_sign_in_checks_the_name_too(
+    open_client: TestClient, host: str, is_allowed: bool
 ) -> None:
-    monkeypatch.setenv(access.OPEN_VARIABLE, "yes")
-    headers = {**sent_as(cookie()), "host": b"gpu7.lan"}
-    assert client.get("/numbers", headers=headers).status_code == 200
+    for path in ("/numbers", "/readyz", "/metrics"):
+        answer = open_client.get(path, headers={"host": host})
+        assert answer.status_code == (200 if is_allowed else 421)
+    assert open_client.get("/healthz", headers={"host": host}).status_code == 200
+
+
+def test_the_name_that_a_server_listens_on_is_its_own(
+    open_client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(access.LISTEN_VARIABLE, "Bench.lan")
+    for host, status in (("bench.lan", 200), ("lab3", 421)):
+        assert open_client.get("/numbers", headers={"host": host}).status_code == status
+
+
+def test_probes_with_a_token_use_any_name(
+    open_client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(access.TOKEN_FILE_VARIABLE, "/run/secrets/token")
+    headers = {"host": "metrics.inner.test"}
+    for path, status in (("/readyz", 200), ("/metrics", 200), ("/numbers", 421)):
+        assert open_client.get(path, headers=headers).status_code == status
 
 
 def test_answers_cannot_be_framed_and_cookies_are_secure(client: TestClient) -> None:

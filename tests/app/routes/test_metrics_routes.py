@@ -15,15 +15,11 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from compile_hud.app.auth import access
-from compile_hud.app.auth.access import ChildSettings
+from compile_hud.app.auth.access import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE, ChildSettings
 from compile_hud.app.data import operations as metrics_data
 from compile_hud.app.data.operations import MAX_AGE_S, Desk, OperationalFigures
 from compile_hud.app.data.store import URL_VARIABLE
-from compile_hud.app.server.metrics_routes import (
-    TOKEN_FILE_VARIABLE,
-    TOKEN_VARIABLE,
-    metrics_routes,
-)
+from compile_hud.app.server.metrics_routes import metrics_routes
 from compile_hud.app.server.prometheus import exposition
 from compile_hud.db.jobs.health import DiskState, SchedulerState, ScheduleState, save_scheduler
 from compile_hud.db.jobs.operations import load_operations
