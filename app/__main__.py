@@ -13,7 +13,7 @@ import uvicorn
 
 from compile_hud.app.auth import access
 from compile_hud.app.data.store import DEFAULT_URL, URL_VARIABLE
-from compile_hud.app.server.connection_limit import LimitedConfig
+from compile_hud.app.server.connection_limit import MAX_MESSAGE_BYTES, LimitedConfig
 from compile_hud.db.shared.access_rules import refusal
 from compile_hud.db.shared.logging import FORMAT_VARIABLE, set_up_logging
 
@@ -66,6 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # gain.
         ws="websockets-sansio",
         ws_per_message_deflate=False,
+        # A page sends no more than the state of its widgets, and a session stays in memory.
+        ws_max_size=MAX_MESSAGE_BYTES,
         # Open pages keep their connections, and the server would wait for them.
         timeout_graceful_shutdown=2,
     )

@@ -24,7 +24,7 @@ from urllib.parse import quote, unquote, urlsplit
 import streamlit
 from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection, Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.auth_util import get_cookie_with_chunks
 from streamlit.web.server.starlette.starlette_app_utils import decode_signed_value
@@ -54,6 +54,8 @@ _FOR_VIEWERS = ("/media/", "/_stcore/metrics")
 _PROBE = "/healthz"
 # These need a token, which no page of another site has, or else the name of this server.
 _FOR_MACHINES = ("/readyz", "/metrics")
+# No page asks for a file. Streamlit would take one from every session, and keep it in memory.
+_UPLOADS = "/_stcore/upload_file"
 # https://www.rfc-editor.org/rfc/rfc6455#section-7.4.1
 _POLICY_VIOLATION = 1008
 # An unknown address is shown no longer than this.
@@ -166,7 +168,9 @@ class Guard:
         if path == LOGOUT:
             access.end(person_of_request(request))
         app = self._app
-        if path.startswith(_FOR_VIEWERS) and (refused := _refused(request, Role.VIEWER)):
+        if path.startswith(_UPLOADS):
+            app = PlainTextResponse("this dashboard takes no files\n", status_code=403)
+        elif path.startswith(_FOR_VIEWERS) and (refused := _refused(request, Role.VIEWER)):
             app = refused
         if self._paths and self._is_nowhere(path):
             # Streamlit would draw the overview with a message of its own over it, or below a folder

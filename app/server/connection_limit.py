@@ -15,6 +15,8 @@ import uvicorn
 
 # Enough for some hundred open pages: each has a connection for its session and a few for files.
 MAX_CONNECTIONS: Final = 2_000
+# A message of a session: the state of the widgets of a page.
+MAX_MESSAGE_BYTES: Final = 1 << 20
 # The usual soft limit of 1,024 dates from a function that no program here uses.
 _MAX_FILES: Final = 8_192
 # A part of the files is for the store, its locks, modules, pictures and look-ups.
@@ -49,11 +51,11 @@ def connection_limit(max_files: int) -> int:
 def raise_file_limit() -> int:
     """Raise the limit on open files as far as allowed and needed; return it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _MAX_FILES if hard == resource.RLIM_INFINITY else min(_MAX_FILES, hard)
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
+    target = _MAX_FILES if hard == resource.RLIM_INFINITY else min(_MAX_FILES, hard)
+    if soft == resource.RLIM_INFINITY or soft >= target:
         return _MAX_FILES if soft == resource.RLIM_INFINITY else soft
-    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    return wanted
+    resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
+    return target
 
 
 class LimitedConfig(uvicorn.Config):

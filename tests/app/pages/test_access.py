@@ -459,6 +459,7 @@ def open_client(monkeypatch: pytest.MonkeyPatch) -> TestClient:
     paths = ("/numbers", "/healthz", "/readyz", "/metrics")
     routes = [
         *(Route(path, guard.guarded(open_route)) for path in paths),
+        Route("/_stcore/upload_file/{session}/{file}", open_route, methods=["PUT", "GET"]),
         WebSocketRoute("/_stcore/stream", stream),
     ]
     app = Starlette(routes=routes, middleware=[Middleware(guard.Guard)])
@@ -493,6 +494,13 @@ def test_probes_with_a_token_use_any_name(
     headers = {"host": "metrics.inner.test"}
     for path, status in (("/readyz", 200), ("/metrics", 200), ("/numbers", 421)):
         assert open_client.get(path, headers=headers).status_code == status
+
+
+@pytest.mark.parametrize("method", ["PUT", "GET", "DELETE", "OPTIONS"])
+def test_files_are_taken_from_nobody(open_client: TestClient, method: str) -> None:
+    answer = open_client.request(method, "/_stcore/upload_file/s/f", content=b"x" * 4096)
+    assert answer.status_code == 403
+    assert "secret numbers" not in answer.text
 
 
 def test_answers_cannot_be_framed_and_cookies_are_secure(client: TestClient) -> None:
