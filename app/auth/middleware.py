@@ -159,7 +159,10 @@ class Guard:
         if not _is_own_name(connection.url.hostname or "", path=scope["path"]):
             await _refuse_name(scope, receive, send)
         elif scope["type"] == "websocket":
-            await self._app(scope, receive, send)
+            if _is_same_origin(connection):
+                await self._app(scope, receive, send)
+            else:
+                await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
         else:
             await self._pass(Request(scope, receive), send)
 
@@ -199,6 +202,21 @@ def _is_own_name(host: str, *, path: str) -> bool:
         return True
     names = {"localhost", urlsplit(access.child_settings().url).hostname, *access.own_names()}
     return host in names or _is_number(host)
+
+
+def _is_same_origin(connection: HTTPConnection) -> bool:
+    """Return whether a session is opened by a page of this server, or by no page at all.
+
+    Streamlit would look up the addresses of this machine for any other origin, and wait for the
+    name server meanwhile, together with all other requests.
+    """
+    origin = connection.headers.get("origin")
+    if origin is None:
+        return True
+    try:
+        return urlsplit(origin).netloc == connection.headers.get("host")
+    except ValueError:
+        return False
 
 
 def _is_number(host: str) -> bool:

@@ -503,6 +503,42 @@ def test_files_are_taken_from_nobody(open_client: TestClient, method: str) -> No
     assert "secret numbers" not in answer.text
 
 
+@pytest.mark.parametrize(
+    ("origin", "is_allowed"),
+    [
+        ("http://127.0.0.1:8501", True),
+        (None, True),
+        ("http://127.0.0.1:9000", False),
+        ("http://localhost:8501", False),
+        ("https://other.test", False),
+        ("http://[::1", False),
+        ("null", False),
+        ("", False),
+    ],
+)
+def test_a_session_is_for_pages_of_this_server_and_no_name_is_looked_up(
+    open_client: TestClient,
+    monkeypatch: pytest.MonkeyPatch,
+    origin: str | None,
+    is_allowed: bool,
+) -> None:
+    def no_lookup(*_arguments: object, **_options: object) -> None:
+        raise AssertionError("a name was looked up")
+
+    for name in ("getaddrinfo", "gethostbyname", "getfqdn"):
+        monkeypatch.setattr(socket, name, no_lookup)
+    headers = {"host": "127.0.0.1:8501"} | ({} if origin is None else {"origin": origin})
+    if is_allowed:
+        with open_client.websocket_connect("/_stcore/stream", headers=headers) as session:
+            assert session.receive_text() == "secret numbers"
+        return
+    with (
+        pytest.raises(WebSocketDisconnect),
+        open_client.websocket_connect("/_stcore/stream", headers=headers),
+    ):
+        pass
+
+
 def test_answers_cannot_be_framed_and_cookies_are_secure(client: TestClient) -> None:
     answer = client.get("/numbers", headers=sent_as(cookie()))
     assert answer.headers["x-frame-options"] == "DENY"
