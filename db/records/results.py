@@ -45,6 +45,18 @@ SAME_CODE_AS = "same code as "
 CUSTOM_SUITE = "custom"
 
 
+# A variant with the name of a mode is that mode and nothing else.
+MODES = (
+    *("eager", "default", "reduce-overhead", "max-autotune"),
+    "max-autotune-no-cudagraphs",
+)
+
+
+def contradicts_mode(variant: str, *, mode: str) -> bool:
+    """Return whether `variant` has the name of another mode than `mode`."""
+    return variant in MODES and mode in MODES and variant != mode
+
+
 class Phase(StrEnum):
     """The work of one iteration; only an imported history has another than the first two."""
 
@@ -192,7 +204,7 @@ class Case:
     @classmethod
     def from_json(cls, document: Any) -> Case:
         """Return the case that `document` describes; raise RecordError for an invalid one."""
-        return cls(
+        case = cls(
             model=get_name(document, "model"),
             family=get_name(document, "family"),
             phase=get_member(document, "phase", Phase),
@@ -203,6 +215,15 @@ class Case:
             backend=get_name(document, "backend"),
             device=get_name(document, "device"),
         )
+        if contradicts_mode(case.variant, mode=case.mode):
+            raise RecordError(
+                f"case {case.key} has mode {case.mode!r}: variant {case.variant!r} is that mode"
+                " alone",
+                case=case.key,
+                variant=case.variant,
+                mode=case.mode,
+            )
+        return case
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,13 @@ from typing import Any
 
 from compile_hud.db.errors import RecordError
 from compile_hud.db.records.json_fields import get_list, get_mapping
-from compile_hud.db.records.results import REFERENCE_FAMILY, Case, Dtype, Phase
+from compile_hud.db.records.results import (
+    REFERENCE_FAMILY,
+    Case,
+    Dtype,
+    Phase,
+    contradicts_mode,
+)
 from compile_hud.db.shared.text import quoted
 from compile_hud.models_zoo.catalog.variants import MODES
 from compile_hud.runner.files.nesting import is_nested_too_deeply
@@ -459,6 +465,12 @@ def _what_is_missing(record: Mapping[str, Any]) -> str:
     if not _model_name(record):
         return "no model"
     unit = _stated(metric, "unit")
+    benchmark, model = get_mapping(record, "benchmark"), get_mapping(record, "model")
+    about = get_mapping(benchmark, "extra_info")
+    variant, mode = _text(about.get("variant")), mode_of(_mode(about, model))
+    if contradicts_mode(variant, mode=mode):
+        return f"a variant that is another mode ({variant} in mode {mode})"
+    unit = _text(get_mapping(metric, "extra_info").get("unit"))
     if not has_unit(_metric_name(metric), unit):
         return f"{clean_name(_metric_name(metric))} in {clean_name(unit)}, a unit it cannot have"
     return ""

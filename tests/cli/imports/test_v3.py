@@ -107,6 +107,16 @@ def test_times_in_seconds_and_in_milliseconds_are_the_same_time(terminal: Termin
     assert len(document.results[0].measurements) == 4
 
 
+def test_a_record_whose_variant_is_another_mode_is_skipped(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
+    contradictory = make_record("speedup", 1.4, mode="max-autotune")
+    contradictory["benchmark"]["extra_info"]["variant"] = "eager"
+    report = import_records(terminal, make_record("speedup", 1.2), contradictory)
+    assert report["skipped"] == words
+    assert only_result(terminal).case.variant == "default"
+
+
 def test_rows_that_are_no_measurement_are_counted_by_what_they_lack(
     terminal: Terminal, words: SnapshotAssertion
 ) -> None:
