@@ -21,6 +21,7 @@ import numpy as np
 
 from compile_hud.db.records.metrics import METRICS, Direction, Metric
 from compile_hud.db.records.results import Measurement, Verdict
+from compile_hud.db.shared.quantities import RANGE_TEXT, is_quantity
 from compile_hud.db.shared.text import signed_percent, significant
 from compile_hud.runner.analysis.comparison.log_change import (
     LogChange,
@@ -115,6 +116,8 @@ def compare_measurements(
         )
     if baseline.samples == candidate.samples:
         return identical("the same samples on both sides")
+    if not all(map(is_quantity, (*baseline.samples, *candidate.samples))):
+        return inconclusive(f"a sample is out of range: a measurement can have {RANGE_TEXT}")
     if metric.is_exact:
         return _compare_counts(baseline, candidate, metric)
     if min(*baseline.samples, *candidate.samples) <= 0:

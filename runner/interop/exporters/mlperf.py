@@ -18,6 +18,8 @@ from compile_hud.db.records.results import CaseResult, Outcome, Run, RunDocument
 TOKEN = ":::MLLOG"
 POINT, START, END = "POINT_IN_TIME", "INTERVAL_START", "INTERVAL_END"
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+# Imported numbers of two sources may have no batch in common.
+_LARGEST_BATCH = 1e12
 _MILLISECOND = timedelta(milliseconds=1)
 
 
@@ -76,7 +78,9 @@ def global_batch_size(result: CaseResult) -> int | None:
     if throughput is None or latency is None:
         return None
     # The throughput is the batch over the latency, sample by sample.
-    return round(throughput.samples[0] * latency.samples[0])
+    batch = throughput.samples[0] * latency.samples[0]
+    num_samples = round(batch) if abs(batch) <= _LARGEST_BATCH else 0
+    return num_samples if num_samples > 0 else None
 
 
 def _event(

@@ -5,8 +5,10 @@ import re
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from compile_hud.db.records.results import Outcome, RunDocument
-from compile_hud.runner.interop.exporters.mlperf import to_mll
+from compile_hud.runner.interop.exporters.mlperf import global_batch_size, to_mll
 from tests.support.builders import START, make_case, make_measurement, make_result, make_run
 
 # What the readers of mlperf_logging take a line apart with.
@@ -117,3 +119,16 @@ def test_without_a_name_the_device_is_the_platform_and_without_throughput_there_
     events = parse(to_mll(RunDocument(run=run, results=(result,))))
     assert [event["value"] for event in events[:3]] == ["bert", "cpu", None]
     assert "throughput" not in events[3]["value"]
+
+
+@pytest.mark.parametrize("numbers", [(3e180, 2e170), (5e14, 7e13), (1e-90, 1e-95), (-4.0, 2.0)])
+def test_numbers_that_are_no_batch_give_none(numbers: tuple[float, float]) -> None:
+    latency, throughput = numbers
+    result = make_result(
+        measurements=[
+            make_measurement("latency_s", samples=[latency]),
+            make_measurement("throughput_samples_per_s", samples=[throughput]),
+        ]
+    )
+    assert global_batch_size(result) is None
+    assert to_mll(RunDocument(run=make_run(plan=[result.case]), results=(result,)))

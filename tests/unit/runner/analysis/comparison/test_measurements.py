@@ -438,3 +438,13 @@ def test_levels_as_far_apart_as_numbers_go_have_a_ratio(times: float) -> None:
     assert comparison.ratio > 0
     assert math.isfinite(comparison.ratio * 100)
     assert math.isfinite(100 / comparison.ratio)
+
+
+@pytest.mark.parametrize("odd", [4e-311, 6e200, -1e305])
+@pytest.mark.parametrize("metric", ["latency_s", "speedup", "graph_breaks"])
+def test_a_sample_out_of_range_is_inconclusive_and_says_so(odd: float, metric: str) -> None:
+    plain, wild = (make_measurement(metric, samples=[2.0, 3.0, value]) for value in (2.5, odd))
+    for sides in ((plain, wild), (wild, plain)):
+        comparison = compare_measurements(sides[0], candidate=sides[1], judgement=judgement(0.01))
+        assert comparison.verdict is Verdict.INCONCLUSIVE
+        assert "out of range" in comparison.reason
