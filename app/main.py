@@ -9,7 +9,7 @@ import streamlit as st
 
 from compile_hud.app.auth import access
 from compile_hud.app.components import sign_in
-from compile_hud.app.components.page_frame import guarded, live, synthetic_banner
+from compile_hud.app.components.page_frame import guarded, live, read_only_banner, synthetic_banner
 from compile_hud.app.data import store
 from compile_hud.app.data.runs import load_newest_runs
 from compile_hud.app.ui.scripts import keys
@@ -88,6 +88,7 @@ def _draw(show: Callable[[], None]) -> None:
     loaded = load_newest_runs()
     # This is above the page and drawn before it; drawn later it would push the page down.
     synthetic_banner(loaded.value)
+    read_only_banner()
     live(loaded.value, known_version=known_version, known_person=person)
     new_alerts = st.container()
     show()

@@ -138,6 +138,10 @@ class Store:
         """Return whether the store has no file yet; it reads as empty."""
         return self._database.is_missing()
 
+    def is_read_only(self) -> bool:
+        """Return whether the file of the store can be read here and not written."""
+        return self._database.is_read_only()
+
     def check_is_store(self) -> None:
         """Raise StoreUnavailable if the file exists and is of another program."""
         self._database.check_is_store()

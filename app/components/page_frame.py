@@ -141,6 +141,16 @@ def synthetic_banner(summaries: Sequence[RunSummary]) -> None:
         )
 
 
+def read_only_banner() -> None:
+    """Draw a banner if this dashboard cannot write to the store."""
+    if store.is_read_only():
+        text = (
+            f"READ-ONLY: this dashboard may read {store.store_name()} and not write it. No decision"
+            " and no run can be saved here."
+        )
+        st.html(banner(text))
+
+
 @st.fragment(run_every=POLL_S)
 def live(summaries: Sequence[RunSummary], *, known_version: int, known_person: Person) -> None:
     """Draw the progress of running runs, and redraw the page after a change of the store.

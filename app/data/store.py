@@ -37,6 +37,11 @@ def store_name() -> str:
     return open_store(store_url()).name
 
 
+def is_read_only() -> bool:
+    """Return whether this dashboard can read the store and not write it."""
+    return open_store(store_url()).is_read_only()
+
+
 def store_version() -> int:
     """Return the number that changes with every write to the store."""
     return open_store(store_url()).store_version()

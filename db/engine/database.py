@@ -66,6 +66,9 @@ class Database(Protocol):
     def is_missing(self) -> bool:
         """Return whether the file does not exist yet."""
 
+    def is_read_only(self) -> bool:
+        """Return whether this process may read the file and not write it."""
+
     def check_is_store(self) -> None:
         """Raise StoreUnavailable if the file is of another program."""
 
@@ -128,6 +131,11 @@ class DuckDbFile:
     def is_missing(self) -> bool:
         """Return whether the file does not exist yet."""
         return not self._path.exists()
+
+    def is_read_only(self) -> bool:
+        """Return whether this process may read the file and not write it."""
+        may_write = all(os.access(path, os.W_OK) for path in (self._path, self._path.parent))
+        return not may_write and not self.is_missing()
 
     def check_is_store(self) -> None:
         """Raise StoreUnavailable if the file is of another program."""
@@ -329,6 +337,10 @@ class DuckDbMemory:
         """Return False: the database always exists."""
         return False
 
+    def is_read_only(self) -> bool:
+        """Return False: this process alone has the database."""
+        return False
+
     def check_is_store(self) -> None:
         """Do nothing: no other program can have this database."""
 
@@ -388,6 +400,10 @@ class PostgresServer:
 
     def is_missing(self) -> bool:
         """Return False: only a connection would tell, and then the tables are missing."""
+        return False
+
+    def is_read_only(self) -> bool:
+        """Return False: the server alone knows, and refuses the write."""
         return False
 
     def check_is_store(self) -> None:

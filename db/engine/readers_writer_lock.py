@@ -8,6 +8,7 @@ when a process dies.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import random
@@ -25,6 +26,8 @@ _POLL_S: Final = 0.005
 # The pause between two costly polls is a share of the wait so far, up to a maximum.
 _PAUSE_SHARE: Final = 0.1
 _MAX_PAUSE_S: Final = 0.25
+# The errors of a folder or a file that may be read only.
+_READ_ONLY: Final = (errno.EROFS, errno.EACCES, errno.EPERM)
 # A wait longer than any transaction of ours looks like a program that hangs.
 REPORT_AFTER_S: Final = 2.0
 
@@ -78,22 +81,25 @@ class ReadersWriterLock:
         self._shared = store.with_name(store.name + ".lock")
         self._name = name
         self._lock_timeout = lock_timeout
+        # In a read-only folder no lock file appears, and no writer either.
+        self._can_be_made = True
 
     def is_there(self) -> bool:
-        """Return whether the lock files exist."""
-        return self._shared.exists() and self._write_intent.exists()
+        """Return whether the lock files exist, or cannot exist."""
+        are_there = self._shared.exists() and self._write_intent.exists()
+        return are_there or not self._can_be_made
 
     def make(self) -> None:
-        """Make the missing lock files."""
+        """Make the missing lock files, unless the folder is read-only."""
         for path in (self._write_intent, self._shared):
-            with _opened(path):
-                pass
+            with _opened_to_read(path) as descriptor:
+                self._can_be_made = self._can_be_made and descriptor is not None
 
     @contextmanager
     def reading(self) -> Iterator[None]:
         """Share the store with other readers; raise StoreLocked if a writer takes too long."""
-        with _opened(self._shared) as shared:
-            with _opened(self._write_intent) as write_intent:
+        with _opened_to_read(self._shared) as shared:
+            with _opened_to_read(self._write_intent) as write_intent:
                 self._take(write_intent, how=fcntl.LOCK_SH, path=self._write_intent)
                 self._take(shared, how=fcntl.LOCK_SH, path=self._shared)
             yield
@@ -104,7 +110,7 @@ class ReadersWriterLock:
 
         A writer may be waiting already, so this takes no lock of write intent.
         """
-        with _opened(self._shared) as shared:
+        with _opened_to_read(self._shared) as shared:
             is_shared = _try_lock(shared, fcntl.LOCK_SH)
             assert is_shared, "called outside of a read"
             yield
@@ -112,7 +118,7 @@ class ReadersWriterLock:
     def has_writer(self) -> bool:
         """Return whether a writer waits or writes; True if the lock file is gone."""
         try:
-            write_intent = os.open(self._write_intent, os.O_RDWR)
+            write_intent = os.open(self._write_intent, os.O_RDONLY)
         except FileNotFoundError:
             return True
         try:
@@ -128,7 +134,7 @@ class ReadersWriterLock:
             self._take(shared, how=fcntl.LOCK_EX, path=self._shared)
             yield
 
-    def _take(self, descriptor: int, *, how: int, path: Path) -> None:
+    def _take(self, descriptor: int | None, *, how: int, path: Path) -> None:
         if not self._lock_timeout.wait(
             is_free=lambda: _try_lock(descriptor, how), holder=lambda: flock_holder(path)
         ):
@@ -136,7 +142,9 @@ class ReadersWriterLock:
             raise store_locked(self._name, holder=flock_holder(path), waited_s=waited_s)
 
 
-def _try_lock(descriptor: int, how: int) -> bool:
+def _try_lock(descriptor: int | None, how: int) -> bool:
+    if descriptor is None:
+        return True
     try:
         fcntl.flock(descriptor, how | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -154,6 +162,28 @@ def _try_lock(descriptor: int, how: int) -> bool:
 @contextmanager
 def _opened(path: Path) -> Iterator[int]:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o664)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _opened_to_read(path: Path) -> Iterator[int | None]:
+    """Yield the open lock file of a reader; None where there is none and none can be made.
+
+    DuckDB's own lock keeps a writer out who comes by a path that is not read-only.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o664)
+    except OSError as error:
+        if error.errno not in _READ_ONLY:
+            raise
+        try:
+            descriptor = os.open(path, os.O_RDONLY)
+        except FileNotFoundError:
+            yield None
+            return
     try:
         yield descriptor
     finally:

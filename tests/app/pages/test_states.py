@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -44,6 +46,23 @@ def test_looking_at_an_empty_store_does_not_create_it(
 ) -> None:
     open_page(path)
     assert not store_path.exists()
+
+
+@pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize("path", ["overview", "alerts"])
+def test_a_store_that_cannot_be_written_is_shown_and_says_so(
+    path: str, open_page: OpenPage, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
+) -> None:
+    assert "READ-ONLY" not in text_of(open_page(path))
+    access = os.access
+
+    def may(name: Any, mode: int) -> bool:
+        return access(name, mode) and not mode & os.W_OK
+
+    monkeypatch.setattr(os, "access", may)
+    page = open_page(path)
+    assert not page.exception
+    assert [text for text in texts_of(page, "notice") if "READ-ONLY" in text] == words
 
 
 @pytest.mark.usefixtures("seeded")
