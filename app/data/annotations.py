@@ -27,7 +27,7 @@ from compile_hud.db.alerts.annotations import (
 )
 from compile_hud.db.errors import StoreError
 from compile_hud.db.records.results import Case
-from compile_hud.db.records.triage import JUDGE
+from compile_hud.db.records.triage import JUDGE, is_reserved
 from compile_hud.db.shared.access_rules import Role
 from compile_hud.runner.analysis.repro import glob_escape
 
@@ -85,7 +85,7 @@ def _authorised(save: Callable[[str], str], *, note: DecisionNote) -> str:
     person = access.present()
     try:
         access.require(person, Role.TRIAGER, action=ACTION)
-        if not person.is_signed_in and note.author.strip() in ("", JUDGE):
+        if not person.is_signed_in and is_reserved(note.author):
             problem = f"enter your name ('{JUDGE}' is reserved)"
         else:
             problem = save(person.signed_as(note.author))

@@ -12,7 +12,7 @@ from compile_hud.app.data.store import open_store, store_url
 from compile_hud.app.data.triage import DecisionNote
 from compile_hud.db.errors import StoreError
 from compile_hud.db.jobs.health import load_health
-from compile_hud.db.records.triage import JUDGE
+from compile_hud.db.records.triage import JUDGE, is_reserved
 from compile_hud.db.shared.access_rules import Person, Role
 from compile_hud.db.shared.text import one_line, shortened
 
@@ -48,7 +48,7 @@ def _enqueue(
     suite: str, *, toolchain: str, machine: str | None, person: Person, note: DecisionNote
 ) -> str:
     """Queue the run; return the reason if it is not queued, else ""."""
-    if not person.is_signed_in and note.author.strip() in ("", JUDGE):
+    if not person.is_signed_in and is_reserved(note.author):
         return f"enter your name ('{JUDGE}' is reserved)"
     store = open_store(store_url())
     for job in load_health(store, num_ended=0).open_jobs:

@@ -16,7 +16,7 @@ from compile_hud.app.data.store import StoreVersion, open_store, store_url
 from compile_hud.db.errors import StoreError
 from compile_hud.db.queries.alerts import load_series_settings
 from compile_hud.db.records.alerts import Alert, AlertState
-from compile_hud.db.records.triage import JUDGE, SeriesSettings
+from compile_hud.db.records.triage import JUDGE, SeriesSettings, is_reserved
 from compile_hud.db.shared.access_rules import Role
 from compile_hud.runner.analysis.alerts.triage import (
     Decide,
@@ -104,7 +104,7 @@ def _authorised(role: Role, save: Callable[[str], None], *, note: DecisionNote) 
     person = access.present()
     try:
         access.require(person, role)
-        if not person.is_signed_in and note.author.strip() in ("", JUDGE):
+        if not person.is_signed_in and is_reserved(note.author):
             raise AlertStateError(f"enter your name ('{JUDGE}' is reserved)")
         save(person.signed_as(note.author))
     except (access.NotAllowed, AlertStateError, StoreError) as error:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Any
+from unicodedata import normalize
 
 from compile_hud.db.records.alerts import OUTCOME, Alert, AlertState
 from compile_hud.db.records.json_fields import (
@@ -33,6 +34,11 @@ ONGOING = (AlertState.OPEN, AlertState.ACKNOWLEDGED)
 MISSING_KINDS = ("vanished", "late")
 # The author of changes by the detector, which no person made.
 JUDGE = "judge"
+
+
+def is_reserved(name: str) -> bool:
+    """Return whether no person may give `name`: it is empty, or reads as that of the judge."""
+    return "".join(normalize("NFKC", name).split()).casefold() in ("", JUDGE)
 
 
 class ChangedField(StrEnum):

@@ -14,6 +14,8 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any
 
+from compile_hud.db.shared.text import one_line, shortened
+
 # `hud` exports the access rules, with secrets, to the dashboard's process in this variable.
 ACCESS_VARIABLE = "HUD_ACCESS"
 # In the list of a role this means everyone who signs in.
@@ -22,6 +24,10 @@ EVERYBODY = "*"
 CLOCK_SLACK = timedelta(minutes=2)
 # The record of changes has this behind an unverified name.
 UNCHECKED = " (not signed in)"
+# The same for a name that the provider passes on without a check, such as one of a profile.
+UNVERIFIED = " (unverified name)"
+# The longest unverified name. A message shows 60 characters, the mark among them.
+_MAX_NAME = 40
 
 
 class Role(StrEnum):
@@ -126,7 +132,7 @@ class Person:
 
     def signed_as(self, typed: str) -> str:
         """Return the name for the record of changes: `typed` if it is unverified."""
-        return self.name if self.is_signed_in else f"{typed.strip()}{UNCHECKED}"
+        return self.name if self.is_signed_in else f"{_one_name(typed)}{UNCHECKED}"
 
 
 def person_of(
@@ -146,8 +152,20 @@ def person_of(
     if problem:
         return dataclasses.replace(unknown, problem=problem)
     role = role_of(claims, rules=rules)
-    name = str(_email(claims, rules) or claims.get("name") or claims["sub"])
-    return Person(name=name, role=role, session=session)
+    return Person(name=_name(claims, rules), role=role, session=session)
+
+
+def _name(claims: Mapping[str, Any], rules: AccessRules) -> str:
+    """Return the verified e-mail address or subject; a name of the profile has a mark."""
+    if email := _email(claims, rules):
+        return email
+    # People can write any name into their profile: that of another person, or of the judge.
+    typed = claims.get("name")
+    return f"{_one_name(str(typed))}{UNVERIFIED}" if typed else str(claims["sub"])
+
+
+def _one_name(typed: str) -> str:
+    return shortened(one_line(typed).strip(), limit=_MAX_NAME)
 
 
 def role_of(claims: Mapping[str, Any], *, rules: AccessRules) -> Role | None:

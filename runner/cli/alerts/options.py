@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from compile_hud.db.records.triage import JUDGE
+from compile_hud.db.records.triage import is_reserved
 from compile_hud.runner.cli.output import gather_options, json_option, with_workspace
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -53,11 +53,12 @@ def deciding(function: _Function) -> _Function:
 def _person(by: str | None) -> str:
     if by is None:
         try:
-            return getpass.getuser()
+            user = getpass.getuser()
         except (KeyError, OSError):
             # The user of a container often has no name.
             return f"uid {os.getuid()}"
-    if by.strip() in ("", JUDGE):
+        return f"user {user}" if is_reserved(user) else user
+    if is_reserved(by):
         raise click.UsageError(f"--by is {by!r}; give the name of a person")
     return by.strip()
 

@@ -261,7 +261,7 @@ def test_state_that_it_is_in_cannot_be_chosen(page: AppTest) -> None:
     }
 
 
-@pytest.mark.parametrize("name", [" ", "judge"])
+@pytest.mark.parametrize("name", [" ", "judge", " JUDGE", "ju dge", "\uff4audge"])
 def test_a_decision_needs_a_name(
     page: AppTest, store: Store, name: str, words: SnapshotAssertion
 ) -> None:

@@ -131,7 +131,15 @@ def test_user_without_a_name_is_a_number(
     assert load_changes(terminal.store())[0].by == "uid 4711"
 
 
-@pytest.mark.parametrize("name", ["", " ", "judge"])
+def test_a_user_with_the_name_of_the_judge_is_no_judge(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(getpass, "getuser", lambda: "Judge")
+    terminal.hud("alerts", "ack", "aaa1")
+    assert load_changes(terminal.store())[0].by == "user Judge"
+
+
+@pytest.mark.parametrize("name", ["", " ", "judge", "JUDGE "])
 def test_name_that_is_no_person_is_refused(
     terminal: Terminal, name: str, words: SnapshotAssertion
 ) -> None:

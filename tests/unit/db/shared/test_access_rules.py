@@ -10,6 +10,8 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.shared.access_rules import (
+    UNCHECKED,
+    UNVERIFIED,
     AccessRules,
     Person,
     Role,
@@ -78,7 +80,7 @@ def test_highest_role_of_the_lists_is_given(changed: dict[str, Any], role: Role 
 @pytest.mark.parametrize("verified", [False, None, "false", "true"])
 def test_an_unverified_address_gives_no_role(verified: Any) -> None:
     user = person(email="ada@example.org", email_verified=verified, name="Ada")
-    assert (user.role, user.name) == (None, "Ada")
+    assert (user.role, user.name) == (None, f"Ada{UNVERIFIED}")
 
 
 def test_address_counts_unverified_where_the_provider_is_trusted_with_it() -> None:
@@ -144,6 +146,26 @@ def test_claims_mean_nothing_where_there_is_no_sign_in() -> None:
 def test_name_that_was_typed_is_marked_and_no_other_is(words: SnapshotAssertion) -> None:
     assert Person().signed_as(" eve@example.org ") == words
     assert person().signed_as("ada") == "eve@example.org"
+
+
+def test_a_name_of_the_profile_is_marked_unless_the_provider_verified_an_address() -> None:
+    unverified = {"email": "ada@example.org", "email_verified": False}
+    assert person(**unverified, name="judge").name == f"judge{UNVERIFIED}"
+    assert person(**unverified, name="ada@example.org").name == f"ada@example.org{UNVERIFIED}"
+    assert person(**unverified, name="a\nb\u202e").name == f"a b?{UNVERIFIED}"
+    assert person(**unverified).name == "4711"
+    assert person(name="judge").name == "eve@example.org"
+
+
+@pytest.mark.parametrize("mark", [UNCHECKED, UNVERIFIED])
+def test_a_long_name_does_not_push_its_mark_out_of_a_message(mark: str) -> None:
+    long_name = "ada@example.org " + "x" * 500
+    names = {
+        UNCHECKED: Person().signed_as(long_name),
+        UNVERIFIED: person(email="", name=long_name).name,
+    }
+    assert names[mark].endswith(mark)
+    assert len(names[mark]) <= 60
 
 
 def test_rules_survive_json() -> None:
