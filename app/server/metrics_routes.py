@@ -21,6 +21,7 @@ from compile_hud.app.auth import access
 from compile_hud.app.auth.access import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
 from compile_hud.app.data.operations import OperationalFigures, desk
 from compile_hud.app.server.prometheus import MEDIA_TYPE, exposition
+from compile_hud.app.server.separate_threads import run_separately
 from compile_hud.db.engine.connection_cache import CONNECTION_CACHE
 
 _METHODS: Final = ["GET", "HEAD"]
@@ -35,14 +36,14 @@ def metrics_routes() -> list[Route]:
     ]
 
 
-def send_metrics(request: Request) -> Response:
+async def send_metrics(request: Request) -> Response:
     """Return all metrics as Prometheus text; a store that is down is a metric, too."""
-    return _for_token_bearers(request, _metrics)
+    return await _for_token_bearers(request, _metrics)
 
 
-def send_readiness(request: Request) -> Response:
+async def send_readiness(request: Request) -> Response:
     """Return 200 while the store can be read, 503 otherwise, with the state of each scheduler."""
-    return _for_token_bearers(request, _readiness)
+    return await _for_token_bearers(request, _readiness)
 
 
 def metrics_token(env: Mapping[str, str]) -> str:
@@ -53,7 +54,7 @@ def metrics_token(env: Mapping[str, str]) -> str:
     return env.get(TOKEN_VARIABLE, "")
 
 
-def _for_token_bearers(
+async def _for_token_bearers(
     request: Request, make: Callable[[OperationalFigures], Response]
 ) -> Response:
     try:
@@ -67,7 +68,8 @@ def _for_token_bearers(
     if is_closed and not is_known:
         text = f"this needs the header `Authorization: Bearer` with the token of {TOKEN_VARIABLE}\n"
         return PlainTextResponse(text, status_code=401, headers={"WWW-Authenticate": "Bearer"})
-    return make(desk().answer())
+    # A locked store takes seconds to answer, and pages need the common threads meanwhile.
+    return make(await run_separately("store figures", desk().answer))
 
 
 def _metrics(answer: OperationalFigures) -> Response:

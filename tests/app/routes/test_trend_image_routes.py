@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import dataclasses
 import io
@@ -11,10 +12,14 @@ import sys
 import threading
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 from PIL import Image
 from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from compile_hud.app import clock
@@ -214,6 +219,39 @@ def test_a_picture_is_drawn_once_for_a_store_as_it_is(drawn: list[str]) -> None:
 def test_a_picture_that_cannot_be_drawn_is_not_there_and_is_tried_again(drawn: list[str]) -> None:
     assert [CLIENT.get(address("gone")).status_code for _ in range(2)] == [404, 404]
     assert drawn == ["gone", "gone"]
+
+
+def test_requests_for_one_picture_wait_for_one_drawing_and_pages_for_none(
+    drawn: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_free = threading.Event()
+    draw_one = pictureroutes.draw_trends
+
+    def draw_slowly(*arguments: Any, **options: Any) -> dict[str, bytes]:
+        assert is_free.wait(60)
+        return draw_one(*arguments, **options)
+
+    monkeypatch.setattr(pictureroutes, "draw_trends", draw_slowly)
+    monkeypatch.setattr(pictureroutes, "MAX_WAITING", 3)
+    page = Route("/page", lambda _request: PlainTextResponse())
+    app = Starlette(routes=[*picture_routes(), page])
+
+    async def statuses() -> tuple[set[int], list[int]]:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://hud") as client:
+            # More than the server has threads for pages.
+            names = [f"slow-{number % 3}" for number in range(90)]
+            waiting = [asyncio.create_task(client.get(address(name))) for name in names]
+            while len(pictureroutes._WAITING.get({})) < 3:
+                await asyncio.sleep(0)
+            refused, page = await client.get(address("one-more")), await client.get("/page")
+            assert int(refused.headers["retry-after"]) > 0
+            is_free.set()
+            answers = {answer.status_code for answer in await asyncio.gather(*waiting)}
+        return answers, [refused.status_code, page.status_code]
+
+    assert asyncio.run(statuses()) == ({200}, [503, 200])
+    assert sorted(drawn) == ["slow-0", "slow-1", "slow-2"]
 
 
 ACTION = ActionLink(notification_id="msg_1", action=Action.NOISE, number=1)
