@@ -10,7 +10,12 @@ import sys
 import pytest
 
 from compile_hud.app.data.operations import MAX_AGE_S
+from compile_hud.app.server.connection_limit import MAX_CONNECTIONS, MAX_MESSAGE_BYTES
+from compile_hud.app.server.trend_image_routes import MAX_WAITING
+from compile_hud.db.shared.quantities import LARGEST, SMALLEST
 from compile_hud.runner.files.json_files import MAX_JSON_BYTES
+from compile_hud.runner.files.nesting import MAX_DEPTH
+from compile_hud.runner.interop.importers.vocabulary import MAX_NUMBER, MIN_NUMBER
 from compile_hud.runner.notifications.http_client import MAX_ANSWER_BYTES, TOTAL_S
 from compile_hud.runner.traces.chrome_trace import MAX_UNPACKED_BYTES, MAX_VALUE_BYTES
 from tests.support.sources import ROOT, python_files, text_of
@@ -129,6 +134,12 @@ httpx.get(x, verify=False)
 def test_limits_are_described_as_they_are() -> None:
     text = text_of("docs/security.md")
     assert f"job | {MAX_JSON_BYTES >> 20} MiB |" in text
+    assert f"an import | {MAX_DEPTH} levels |" in text
+    assert f"{SMALLEST:g} to {LARGEST:g} " in text
+    assert f"imports {MIN_NUMBER:g} to {MAX_NUMBER:g}" in text
+    assert f"at most {MAX_CONNECTIONS:,} connections" in text
+    assert f"at most {MAX_MESSAGE_BYTES >> 20} MiB" in text
+    assert f"{MAX_WAITING} wait at most" in text
     assert f"unpacked | {MAX_UNPACKED_BYTES >> 30} GiB, and {MAX_VALUE_BYTES >> 20} MiB" in text
     assert f"receiver | {MAX_ANSWER_BYTES >> 10} KiB and {TOTAL_S:g} seconds |" in text
     every_s = f"once in {MAX_AGE_S:g} seconds at most"
