@@ -342,7 +342,7 @@ def _events_of_list(stream: JsonStream) -> Iterator[TraceEvent]:
             raise stream.error(f"the trace has more than {MAX_EVENTS} events", offset)
         try:
             event = _event(item)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise stream.error(f"this event is damaged: {error}", offset) from error
         yield event
 

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from compile_hud.db.errors import RecordError
+from compile_hud.db.records.kernels import Kernel
 from compile_hud.db.records.results import RunDocument
 from compile_hud.runner.config.load import parse_config
-from compile_hud.runner.errors import ConfigError, ImportFailed
+from compile_hud.runner.errors import ConfigError, ImportFailed, TraceError
 from compile_hud.runner.files.json_files import read_documents, read_json
 from compile_hud.runner.files.stream_reader import Source
 from compile_hud.runner.interop.importers.history import HistoryBuilder, MissingValuePolicy
@@ -22,6 +23,8 @@ from compile_hud.runner.interop.importers.importer import READERS, find_format
 from compile_hud.runner.interop.importers.nsight import read_counters
 from compile_hud.runner.interop.importers.series_units import SeriesUnits
 from compile_hud.runner.persistence.spool import SpoolEntry
+from compile_hud.runner.protocol.kernel_notes import KernelNotes
+from compile_hud.runner.traces.profile import read_kernels
 from tests.cli.imports.test_nsight import DETAILS, RAW, SUMMARY
 from tests.support.builders import (
     START,
@@ -30,12 +33,13 @@ from tests.support.builders import (
     make_result,
     make_run,
 )
+from tests.support.records.traces import annotation, launch, on_gpu, operator
 from tests.support.records.v3_records import make_record
 
 pytestmark = pytest.mark.nightly
-# Five kinds of files: 20,000 inputs in all.
-NUM_INPUTS = 4_000
-OURS = (RecordError, ImportFailed, ConfigError)
+# Seven kinds of files: 21,000 inputs in all.
+NUM_INPUTS = 3_000
+OURS = (RecordError, ImportFailed, ConfigError, TraceError)
 ODD_VALUES: tuple[Any, ...] = (
     *(None, True, "", "eager", "\x00", "\ud800", "9" * 400, "1e999", "nan", "\u202e", "a__b"),
     *(0, -1, 2**63, 10**400, 1e-320, -1e308, 1e99, 1.5, float("inf"), float("nan")),
@@ -127,6 +131,12 @@ def read_history(path: Path) -> None:
         assert RunDocument.from_json(json.loads(json.dumps(document.to_json()))) == document
 
 
+def read_trace(path: Path) -> None:
+    report = read_kernels(path, notes=KernelNotes(), latency_s=None, peaks={})
+    for kernel in report.kernels:
+        assert Kernel.from_json(json.loads(json.dumps(kernel.to_json()))) == kernel
+
+
 def read_settings(path: Path) -> None:
     parse_config(path.read_bytes().decode("utf-8", "replace"), path=None, env={})
 
@@ -135,13 +145,21 @@ RUN = make_run()
 RESULT = make_result(run=RUN, kernels=[make_kernel()])
 DOCUMENT = make_document(RUN, results=[RESULT]).to_json()
 ENTRY = SpoolEntry(spool_id="0-a", run=RUN, result=RESULT).to_json()
+EVENTS = [
+    annotation("hud/iteration", 0, 100),
+    operator("aten::mm", 1, 40, dims=[[4, 8], [8, 16]]),
+    launch(3, 5),
+    on_gpu("gemm", 10, 30, correlation=3, bytes=4096),
+    on_gpu("Memcpy DtoD", 31, 33, correlation=4, category="gpu_memcpy", bytes=1024),
+]
 RECORDS = [make_record(), make_record("speedup", [1.5, 1.6]), make_record("accuracy", "pass")]
 
 
 def write_mutated(kind: str, folder: Path, chance: random.Random) -> tuple[Path, str]:
     """Write one mutated file of a kind; return its path, and the text that made it."""
-    if kind in ("result", "spool", "history"):
-        document = {"result": DOCUMENT, "spool": ENTRY, "history": RECORDS}[kind]
+    documents = {"result": DOCUMENT, "spool": ENTRY, "history": RECORDS, "trace": EVENTS}
+    if kind in documents:
+        document = documents[kind]
         path = folder / "input.json"
         text = json.dumps(mutated(document, chance))
         path.write_bytes(cut(text, chance) if chance.random() < 0.1 else text.encode())
@@ -159,6 +177,7 @@ READ: dict[str, Callable[[Path], object]] = {
     "history": read_history,
     "csv": read_history,
     "counters": read_counters,
+    "trace": read_trace,
     "settings": read_settings,
 }
 

@@ -107,6 +107,14 @@ def test_times_in_seconds_and_in_milliseconds_are_the_same_time(terminal: Termin
     assert len(document.results[0].measurements) == 4
 
 
+def test_a_timestamp_of_hundreds_of_digits_is_refused(terminal: Terminal) -> None:
+    path = write_lines(terminal.folder / "records.json", [make_record(timestamp=3 * 10**330)])
+    result = terminal.hud("import", str(path))
+    # Any other exception would have passed.
+    assert isinstance(result.exception, SystemExit)
+    assert result.exit_code == 1
+
+
 def test_a_record_whose_variant_is_another_mode_is_skipped(
     terminal: Terminal, words: SnapshotAssertion
 ) -> None:

@@ -94,6 +94,14 @@ def test_inputs_nested_deeply_are_no_crash(tmp_path: Path, depth: int) -> None:
         assert "nested too deeply" in str(report)
 
 
+@pytest.mark.parametrize("name", ["ts", "dur"])
+def test_a_time_of_hundreds_of_digits_is_an_error(tmp_path: Path, name: str) -> None:
+    event = {**operator("aten::mm", 0, 1), name: 7 * 10**350}
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps([event]))
+    assert isinstance(report_or_error(path), TraceError)
+
+
 def test_times_at_the_limits_add_up(tmp_path: Path) -> None:
     events = [
         annotation("hud/iteration", 3.9e15, 3.9e15 + 9.9e11),
