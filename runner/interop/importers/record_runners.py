@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from compile_hud.db.records.json_fields import get_list, get_mapping
+from compile_hud.runner.files.nesting import is_nested_too_deeply
 from compile_hud.runner.interop.importers.vocabulary import DEVICES, UNKNOWN, clean_part
 
 # Such a type of a runner is its operating system, and its name is the device: a phone.
@@ -65,7 +66,9 @@ def _json_object(text: str) -> dict[str, Any]:
         document = json.loads(text) if text else {}
     except (ValueError, RecursionError):
         return {}
-    return document if isinstance(document, dict) else {}
+    # A text in a record can hold a document of any depth.
+    is_usable = isinstance(document, dict) and not is_nested_too_deeply(document)
+    return document if is_usable else {}
 
 
 def device_of(record: Mapping[str, Any], about: Mapping[str, Any], *, has_machine: bool) -> str:

@@ -23,7 +23,6 @@ from compile_hud.db.records.results import (
 )
 from compile_hud.db.shared.text import quoted
 from compile_hud.models_zoo.catalog.variants import MODES
-from compile_hud.runner.files.nesting import is_nested_too_deeply
 from compile_hud.runner.files.stream_reader import Source
 from compile_hud.runner.interop.importers.dynamo_name import parse_name
 from compile_hud.runner.interop.importers.history import (
@@ -396,45 +395,6 @@ def _is_setting(value: Any) -> bool:
     return isinstance(value, int | float)
 
 
-def _device(record: Mapping[str, Any], about: Mapping[str, Any]) -> str:
-    runner = _runner(record)
-    texts = [_text(text) for text in (runner.get("type"), runner.get("name"), about.get("device"))]
-    # A name near to the case is more reliable: a machine may have any name.
-    kinds = [text.lower() for text in reversed(texts) if text.lower() in DEVICES]
-    return kinds[0] if kinds else clean_part(next((text for text in texts if text), UNKNOWN))
-
-
-def _facts(record: Mapping[str, Any], runner: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the facts of the environment, by our names."""
-    about = get_mapping(runner, "extra_info")
-    facts = _json_object(_text(about.get("environment")))
-    if not facts:
-        names = {"cpu_model": "cpu_info", "num_cpus": "cpu_count"}
-        facts = {name: runner[key] for name, key in names.items() if runner.get(key)}
-        facts["device_name"] = _text(runner.get("gpu_info")) or _text(runner.get("type"))
-        if count := runner.get("gpu_count"):
-            facts["flags"] = {"num_gpus": count}
-    dependencies = get_mapping(record, "dependencies")
-    versions = {name: _version(item) for name, item in dependencies.items()}
-    return {**facts, "dependencies": versions} if versions else facts
-
-
-def _version(dependency: Any) -> str:
-    if not isinstance(dependency, dict):
-        return _text(dependency)
-    return _text(dependency.get("version")) or _text(dependency.get("sha"))
-
-
-def _json_object(text: str) -> dict[str, Any]:
-    try:
-        document = json.loads(text) if text else {}
-    except (ValueError, RecursionError):
-        return {}
-    # A text in a record can hold a document of any depth.
-    is_usable = isinstance(document, dict) and not is_nested_too_deeply(document)
-    return document if is_usable else {}
-
-
 def _family(model: Mapping[str, Any]) -> str:
     origins = [item for item in get_list(model, "origins") if isinstance(item, str) and item]
     family = clean_name(origins[0] if origins else _text(model.get("type")) or UNKNOWN)
@@ -470,7 +430,6 @@ def _what_is_missing(record: Mapping[str, Any]) -> str:
     variant, mode = _text(about.get("variant")), mode_of(_mode(about, model))
     if contradicts_mode(variant, mode=mode):
         return f"a variant that is another mode ({variant} in mode {mode})"
-    unit = _text(get_mapping(metric, "extra_info").get("unit"))
     if not has_unit(_metric_name(metric), unit):
         return f"{clean_name(_metric_name(metric))} in {clean_name(unit)}, a unit it cannot have"
     return ""
