@@ -115,6 +115,7 @@ def test_the_order_is_the_one_of_the_design() -> None:
         "kernels",
         "result",
         "shapes",
+        "aligned accuracy",
     )
 
 
