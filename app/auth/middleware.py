@@ -213,8 +213,10 @@ def _is_same_origin(connection: HTTPConnection) -> bool:
     origin = connection.headers.get("origin")
     if origin is None:
         return True
+    # A proxy may replace the name by which people open this server.
+    addresses = {connection.headers.get("host"), urlsplit(access.child_settings().url).netloc}
     try:
-        return urlsplit(origin).netloc == connection.headers.get("host")
+        return urlsplit(origin).netloc in addresses - {""}
     except ValueError:
         return False
 

@@ -539,6 +539,22 @@ def test_a_session_is_for_pages_of_this_server_and_no_name_is_looked_up(
         pass
 
 
+@pytest.mark.parametrize("origin", [URL, "https://evil.example.org"])
+def test_a_proxy_may_replace_the_host_name_of_its_own_pages(
+    client: TestClient, origin: str
+) -> None:
+    headers = {**sent_as(cookie()), "host": "127.0.0.1:8501", "origin": origin}
+    if origin == URL:
+        with client.websocket_connect("/_stcore/stream", headers=headers) as session:
+            assert session.receive_text() == "secret numbers"
+        return
+    with (
+        pytest.raises(WebSocketDisconnect),
+        client.websocket_connect("/_stcore/stream", headers=headers),
+    ):
+        pass
+
+
 def test_answers_cannot_be_framed_and_cookies_are_secure(client: TestClient) -> None:
     answer = client.get("/numbers", headers=sent_as(cookie()))
     assert answer.headers["x-frame-options"] == "DENY"
