@@ -7,6 +7,7 @@ samples, since fresh processes differ from each other more than samples within o
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -111,7 +112,9 @@ def run_launch(request: LaunchRequest) -> LaunchReport:
 def _write_step(request: LaunchRequest, name: str) -> None:
     """Leave the name of the running step for the report of a launch that is ended from outside."""
     if request.report_path:
-        Path(request.report_path).with_suffix(STEP_SUFFIX).write_text(name, encoding="ascii")
+        # On a full disk the launch goes on: the report is what counts.
+        with contextlib.suppress(OSError):
+            Path(request.report_path).with_suffix(STEP_SUFFIX).write_text(name, encoding="ascii")
 
 
 def _input_versions(context: Context) -> dict[str, int]:

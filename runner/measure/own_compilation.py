@@ -19,6 +19,7 @@ def turn_own_compilation_off(subject: Subject) -> str:
     """Let eager of `subject` compile nothing; return the line that would, empty for none.
 
     One iteration is executed. torch's own functions may compile: eager has no other form of them.
+    Raises any error of the model.
     """
     if not hasattr(torch.compiler, "set_stance"):
         return ""
@@ -27,7 +28,9 @@ def turn_own_compilation_off(subject: Subject) -> str:
         with torch.compiler.set_stance(_STANCE):
             step()
     except RuntimeError as error:
-        frame = _caller_of_dynamo(error) if _STANCE in str(error) else None
+        if _STANCE not in str(error):
+            raise
+        frame = _caller_of_dynamo(error)
         if frame is None:
             return ""
         subject.compiles_itself = True

@@ -9,8 +9,10 @@ compilation off if the model's own code calls torch.compile.
 from __future__ import annotations
 
 import copy
+import dataclasses
+import itertools
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +27,6 @@ from compile_hud.runner.measure.accuracy.outputs import (
     as_vector,
     flatten_outputs,
     floating_tensors,
-    named_tensors,
 )
 from compile_hud.runner.measure.accuracy.start_state import StartState
 from compile_hud.runner.measure.checkout import check_imports, enter
@@ -46,6 +47,16 @@ AUTOCAST_DTYPES = {Dtype.BF16_AUTOCAST: torch.bfloat16, Dtype.FP16_AUTOCAST: tor
 
 # Every module has these: parameters, buffers, hooks, other modules.
 _MODULE_ATTRIBUTES = frozenset(vars(torch.nn.Module()))
+# Deeper containers, and longer ones such as a vocabulary, are not searched for tensors.
+_MAX_DEPTH, _MAX_ITEMS = 4, 10_000
+# The methods that return the tensors of a sparse one.
+_SPARSE_PARTS = {
+    torch.sparse_coo: ("_indices", "_values"),
+    torch.sparse_csr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_bsr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_csc: ("ccol_indices", "row_indices", "values"),
+    torch.sparse_bsc: ("ccol_indices", "row_indices", "values"),
+}
 
 Loss = Callable[[Any, Mapping[str, torch.Tensor]], torch.Tensor]
 Forward = Callable[..., Any]
@@ -126,16 +137,13 @@ class Subject:
 
     def alive(self) -> Iterator[torch.Tensor]:
         """Yield every tensor that lives between iterations."""
-        yield from self.model.buffers()
-        yield from self.inputs.values()
-        for parameter in self.model.parameters():
-            yield from plain_tensors(parameter)
-            if parameter.grad is not None:
-                yield parameter.grad
+        tensors = [*self.model.buffers(), *self.inputs.values(), *self.model.parameters()]
+        tensors += [item.grad for item in self.model.parameters() if item.grad is not None]
         if self.optimizer is not None:
             for state in self.optimizer.state.values():
-                yield from (value for value in state.values() if torch.is_tensor(value))
-        for _, tensor in held_tensors(self.model):
+                tensors += [value for value in state.values() if torch.is_tensor(value)]
+        tensors += [tensor for _, tensor in held_tensors(self.model)]
+        for tensor in tensors:
             yield from plain_tensors(tensor)
 
     def _infer(self, forward: Forward) -> object:
@@ -227,15 +235,37 @@ def held_tensors(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
             if attribute in _MODULE_ATTRIBUTES:
                 continue
             name = f"{path}.{attribute}" if path else attribute
-            items = list(value) if isinstance(value, deque | set) else value
-            yield from ((name, tensor) for _, tensor in named_tensors(items))
+            yield from ((name, tensor) for tensor in _tensors_in(value, seen=set()))
+
+
+def _tensors_in(value: object, *, seen: set[int], depth: int = 0) -> Iterator[torch.Tensor]:
+    """Yield the tensors in `value` and its containers, each container once."""
+    if isinstance(value, torch.Tensor):
+        yield value
+        return
+    items: Iterable[object] = ()
+    if isinstance(value, Mapping):
+        items = value.values()
+    elif isinstance(value, list | tuple | set | deque):
+        items = value
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        items = (getattr(value, item.name, None) for item in dataclasses.fields(value))
+    if depth == _MAX_DEPTH or id(value) in seen:
+        return
+    seen.add(id(value))
+    for item in itertools.islice(items, _MAX_ITEMS):
+        yield from _tensors_in(item, seen=seen, depth=depth + 1)
 
 
 def plain_tensors(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
     """Yield the tensors with the bytes of `tensor`: itself, or inner ones such as codes and scales.
 
-    A wrapper tensor has no storage of its own.
+    Neither a wrapper tensor nor a sparse one has a storage of its own.
     """
+    if tensor.layout in _SPARSE_PARTS:
+        for name in _SPARSE_PARTS[tensor.layout]:
+            yield getattr(tensor, name)()
+        return
     flatten: Callable[[], tuple[list[str], object]] | None
     flatten = getattr(tensor, "__tensor_flatten__", None)
     if flatten is None:
@@ -260,8 +290,8 @@ def fp64_twin(subject: Subject) -> Subject:
     subject.start_over()
     model = copy.deepcopy(subject.model).double()
     inputs = {
-        # Integers keep their dtype, and the copy may write to its own.
-        name: _move(tensor, subject.device, torch.float64).clone()
+        # Integers keep their dtype, and the twin may write to its own.
+        name: _move(tensor, subject.device, torch.float64, copies=True)
         for name, tensor in subject.inputs.items()
     }
     twin = Subject(
@@ -278,7 +308,8 @@ def fp64_twin(subject: Subject) -> Subject:
     return twin
 
 
-def _move(tensor: torch.Tensor, device: Device, dtype: torch.dtype) -> torch.Tensor:
-    if tensor.is_floating_point():
-        return tensor.to(device=device.kind, dtype=dtype)
-    return tensor.to(device=device.kind)
+def _move(
+    tensor: torch.Tensor, device: Device, dtype: torch.dtype, *, copies: bool = False
+) -> torch.Tensor:
+    target = dtype if tensor.is_floating_point() else tensor.dtype
+    return tensor.to(device=device.kind, dtype=target, copy=copies)

@@ -35,9 +35,8 @@ def check_aligned(context: Context) -> str:
         after_eager = generator_state()
         with torch._inductor.config.patch(fallback_random=True):
             forward = compile_model(context.variant.model, case=case, workload=workload)
-            context.variant.result(forward)
-            is_aligned = generator_state() == after_eager
             reason = check_result(context, forward, reference=reference)
+        is_aligned = generator_state() == after_eager
     except RuntimeError as error:
         _not_checked(context, f"with eager's random numbers it failed: {failure_reason(error)}")
         return ""

@@ -132,7 +132,7 @@ def check_accuracy(
         if bool((torch.isfinite(oracle) & ~torch.isfinite(result)).any()):
             return _num_mismatches("it holds NaN or infinity where the oracle is finite")
         return _num_mismatches("the oracle holds NaN or infinity where it has something else")
-    deviation = distance(result, other=oracle)
+    deviation = _distance(*finite)
     # As for the RMS error, the limit is a multiple of eager's own difference.
     floor = min(min_cosine, 1.0 - tolerance.max_rmse_ratio * (1.0 - eager.spread.cosine))
     reason = ""
@@ -199,7 +199,10 @@ def distance(vector: torch.Tensor, *, other: torch.Tensor) -> Distance:
     finite = finite_parts(vector, other=other)
     if finite is None:
         return Distance(max_abs=math.inf, rmse=math.inf, cosine=0.0)
-    vector, other = finite
+    return _distance(*finite)
+
+
+def _distance(vector: torch.Tensor, other: torch.Tensor) -> Distance:
     difference = vector - other
     return Distance(
         max_abs=float(difference.abs().max()) if difference.numel() else 0.0,

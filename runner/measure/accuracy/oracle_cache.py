@@ -142,6 +142,7 @@ def _to_plain(reference: Reference) -> dict[str, Any]:
         "spread": {name: dataclasses.asdict(item) for name, item in reference.spread.items()},
         "is_random": reference.is_random,
         "by_eager": list(reference.by_eager),
+        "oracle_error": reference.oracle_error,
     }
 
 
@@ -157,6 +158,7 @@ def _from_plain(document: dict[str, Any]) -> Reference:
         spread=spread,
         is_random=document["is_random"],
         by_eager=tuple(document["by_eager"]),
+        oracle_error=document["oracle_error"],
     )
 
 

@@ -22,6 +22,7 @@ from compile_hud.runner.measure.accuracy.metrics import (
 )
 from compile_hud.runner.measure.accuracy.outputs import GRADIENTS, Result
 from compile_hud.runner.measure.accuracy.start_state import generator_state
+from compile_hud.runner.measure.compile.source_locations import failure_reason
 from compile_hud.runner.measure.context import Context, Forward
 from compile_hud.runner.measure.subject import Subject, fp64_twin
 
@@ -40,7 +41,7 @@ class Reference:
 
     `spread` is the distance between two eager runs, for the components that differ. A model
     `is_random` if a run draws random numbers. `by_eager` are the parts of the oracle that are
-    eager's own, since fp64 draws other random numbers or leaves its range.
+    eager's own, since fp64 draws other random numbers, leaves its range or fails: `oracle_error`.
     """
 
     oracle: Result
@@ -48,6 +49,7 @@ class Reference:
     spread: Mapping[str, Distance]
     is_random: bool = False
     by_eager: tuple[str, ...] = ()
+    oracle_error: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,15 +62,17 @@ class PartCheck:
 
 def make_reference(subject: Subject) -> Reference:
     """Return the reference results of `subject`; eager runs twice, from the same start."""
-    twin = fp64_twin(subject)
-    oracle = twin.result(twin.model)
-    del twin
+    oracle, oracle_error = _oracle_of(subject)
     subject.start_over()
     before = generator_state()
     eager = subject.result(subject.model)
     is_random = subject.start is not None and generator_state() != before
     spread = differences(eager, subject.result(subject.model))
-    by_eager = _unusable_parts(oracle, eager=eager, is_random=is_random)
+    by_eager = tuple(eager.parts)
+    if oracle is None:
+        oracle = eager
+    else:
+        by_eager = _unusable_parts(oracle, eager=eager, is_random=is_random)
     return Reference(
         oracle=replace(
             oracle,
@@ -80,7 +84,22 @@ def make_reference(subject: Subject) -> Reference:
         spread=spread,
         is_random=is_random,
         by_eager=by_eager,
+        oracle_error=oracle_error,
     )
+
+
+def _oracle_of(subject: Subject) -> tuple[Result | None, str]:
+    """Return the result of the fp64 copy; None and the reason if the model cannot run in fp64.
+
+    A tensor in an attribute of a module is converted by nothing, and some operators have no fp64.
+    """
+    twin = fp64_twin(subject)
+    try:
+        return twin.result(twin.model), ""
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:
+        return None, failure_reason(error)
 
 
 def _unusable_parts(oracle: Result, *, eager: Result, is_random: bool) -> tuple[str, ...]:
@@ -126,6 +145,12 @@ def check_result(context: Context, forward: Forward, *, reference: Reference) ->
         details["is_random"] = True
     if reference.by_eager:
         details["oracle_is_eager"] = list(reference.by_eager)
+    if reference.oracle_error:
+        findings.warn(
+            "no-fp64-oracle",
+            f"the model does not run in fp64, so eager is the reference: {reference.oracle_error}",
+            hint="register tensors of modules as buffers: then they have the model's dtype",
+        )
     findings.details["accuracy"] = details
     if reason := _other_layout(results, eager=reference.eager):
         return reason

@@ -10,13 +10,14 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 
 import torch
 from torch.profiler import ProfilerActivity, profile
 
 from compile_hud.runner.measure.context import Context, Forward
 from compile_hud.runner.measure.resources.memory import allocation_events, storage_bytes
-from compile_hud.runner.measure.subject import Subject, held_tensors
+from compile_hud.runner.measure.subject import Subject, held_tensors, plain_tensors
 
 # A leak grows in each stretch; an allocation that happens once or now and then does not.
 NUM_ITERATIONS = 2
@@ -40,9 +41,8 @@ def report_growth(context: Context, forward: Forward) -> None:
         return
     after = held_bytes(subject)
     by_holder = {name: number - before.get(name, 0) for name, number in after.items()}
-    holder = max(by_holder, key=lambda name: by_holder[name], default="")
-    if not holder or by_holder[holder] < MIN_BYTES:
-        holder = ""
+    growing = {name: number for name, number in by_holder.items() if number >= MIN_BYTES}
+    holder = max(growing, key=lambda name: growing[name], default="")
     context.findings.details["memory_growth"] = {
         "bytes_per_iteration": num_bytes,
         "holder": holder,
@@ -60,7 +60,7 @@ def held_bytes(subject: Subject) -> Mapping[str, int]:
     """Return the bytes of the tensors in each attribute of the modules, by `layers.0.cache`."""
     tensors: dict[str, list[torch.Tensor]] = {}
     for name, tensor in held_tensors(subject.model):
-        tensors.setdefault(name, []).append(tensor)
+        tensors.setdefault(name, []).extend(plain_tensors(tensor))
     return {name: storage_bytes(items) for name, items in tensors.items()}
 
 
@@ -69,21 +69,17 @@ def growth(step: Callable[[], object], *, subject: Subject, is_recorded: bool) -
 
     On a CPU allocations are recorded if `is_recorded` and a call is short.
     """
-    balance: Callable[..., int] = _balance_of_attributes
     start_s = time.perf_counter()
     step()
-    if subject.device.is_cuda:
-        balance = _balance_cuda
-    elif is_recorded and time.perf_counter() - start_s <= MAX_RECORDED_S:
-        balance = _balance_cpu
+    is_short = time.perf_counter() - start_s <= MAX_RECORDED_S
+    if not subject.device.is_cuda and not (is_recorded and is_short):
+        return _growth_of_attributes(step, subject=subject)
+    balance = _balance_cuda if subject.device.is_cuda else _balance_cpu
     balances = [
         balance(step, num=number * NUM_ITERATIONS, subject=subject)
         for number in range(1, NUM_STRETCHES + 2)
     ]
-    slopes = [
-        (later - sooner) // NUM_ITERATIONS
-        for sooner, later in zip(balances, balances[1:], strict=False)
-    ]
+    slopes = [(later - sooner) // NUM_ITERATIONS for sooner, later in pairwise(balances)]
     return max(0, min(slopes))
 
 
@@ -112,8 +108,10 @@ def _balance_cpu(step: Callable[[], object], *, num: int, subject: Subject) -> i
     return sum(allocation_events(profiler))
 
 
-def _balance_of_attributes(step: Callable[[], object], *, num: int, subject: Subject) -> int:
-    """Return the bytes that calls leave in attributes of the modules, as if there were `num`."""
-    before = sum(held_bytes(subject).values())
-    step()
-    return num * (sum(held_bytes(subject).values()) - before)
+def _growth_of_attributes(step: Callable[[], object], *, subject: Subject) -> int:
+    """Return the bytes that each call leaves in attributes of the modules, the least of a few."""
+    sizes = [sum(held_bytes(subject).values())]
+    for _ in range(NUM_STRETCHES):
+        step()
+        sizes.append(sum(held_bytes(subject).values()))
+    return max(0, min(later - sooner for sooner, later in pairwise(sizes)))

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -53,6 +57,21 @@ def test_an_error_of_our_own_is_not_swallowed(
     monkeypatch.setattr(launch, "report_counters", Failing(KeyError("latency_s")))
     with pytest.raises(KeyError):
         launch._measure(context)
+
+
+def test_a_full_disk_for_the_name_of_the_step_costs_no_launch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, context: Context
+) -> None:
+    request = replace(context.request, report_path=str(tmp_path / "report-0.json"))
+    launch._write_step(request, "build")
+    assert (tmp_path / "report-0.step").read_text() == "build"
+
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(Path, "write_text", fail)
+    launch._write_step(request, "compile")
+    assert (tmp_path / "report-0.step").read_text() == "build"
 
 
 def test_a_whole_launch_explains_itself_without_a_warning(context: Context) -> None:

@@ -12,6 +12,8 @@ from compile_hud.db.records.results import Phase
 from compile_hud.runner.measure import launch
 from compile_hud.runner.measure.accuracy.aligned import check_aligned
 from compile_hud.runner.measure.context import Context
+from compile_hud.runner.measure.own_compilation import turn_own_compilation_off
+from compile_hud.runner.measure.resources.memory_growth import held_bytes
 from tests.support import ordinary_models as models
 from tests.support.nightly import daily_first
 from tests.support.runs.launch_contexts import forget_compiled, make_context
@@ -48,7 +50,7 @@ def codes(context: Context) -> list[str]:
     """Return the codes of the warnings about what the model is, not about the machine."""
     about_models = {
         *("nondeterministic-eager", "nondeterministic-variant", "accuracy-not-checked"),
-        *("eager-compiles", "memory-grows"),
+        *("eager-compiles", "memory-grows", "no-fp64-oracle"),
     }
     return [item.code for item in context.findings.warnings if item.code in about_models]
 
@@ -192,3 +194,39 @@ def test_memory_that_each_iteration_leaves_is_reported(
     assert growth["bytes_per_iteration"] == 4 * models.ROWS * models.WIDTH
     (warning,) = (item for item in context.findings.warnings if item.code == "memory-grows")
     assert holder in warning.text
+
+
+class Graph(nn.Module):
+    """A sparse matrix and a container that holds itself, in attributes of the module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(models.WIDTH, models.WIDTH)
+        self.adjacency = torch.eye(models.ROWS).to_sparse()
+        self.registry: dict[str, object] = {"rows": [torch.ones(3)]}
+        self.registry["self"] = self.registry
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.sparse.mm(self.adjacency, self.layer(x))
+
+
+def test_attributes_of_any_kind_are_counted_as_alive() -> None:
+    context = measured(Graph(), backend="eager")
+    # The matrix of the fp64 copy is in fp32, since no conversion reaches it.
+    assert codes(context) == ["no-fp64-oracle"]
+    assert context.findings.details["accuracy"]["oracle_is_eager"] == ["outputs"]
+    # The indices and the values of the sparse matrix, and the three numbers.
+    own = held_bytes(context.subject)
+    assert own == {"adjacency": models.ROWS * (2 * 8 + 4), "registry": 3 * 4}
+
+
+class Raising(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        raise RuntimeError(f"no kernel for {tuple(x.shape)}")
+
+
+def test_an_error_of_the_model_is_not_taken_for_a_compilation() -> None:
+    context = make_context(Raising(), {"x": models.rows()}, backend="eager")
+    with pytest.raises(RuntimeError, match="no kernel for"):
+        turn_own_compilation_off(context.subject)
+    assert not context.subject.compiles_itself
