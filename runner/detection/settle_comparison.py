@@ -99,20 +99,19 @@ class ComparisonSettler:
         if other is None:
             return self._in_rounds(bench, cases, documents, histories, end)
         rows: list[CaseComparison] = []
-        for index, case in enumerate(cases):
+        for index, item in enumerate(cases):
             left = end - self.workspace.dependencies.now()
             if left <= timedelta(0):
                 break
-            num_left = sum(item.is_by_speedup is case.is_by_speedup for item in cases[index:])
+            num_left = sum(later.is_by_speedup is item.is_by_speedup for later in cases[index:])
             stop = end - left + left / num_left
-            rows.extend(self._in_turn(bench, case, other, num_cases=len(cases), stop=stop))
+            rows.extend(self._in_turn(bench, item, other, num_cases=len(cases), stop=stop))
         return rows
 
     def _in_turn(
         self, bench: Bench, item: UndecidedCase, other: Toolchain, *, num_cases: int, stop: datetime
     ) -> Sequence[CaseComparison]:
         """Return the rows of launches in turn until they are decided or `stop` has come."""
-        case = item.case
         limits = PairLimits(min_launches=MIN_PAIRS, fail_above=self.fail_above, num_cases=num_cases)
         standard = PairStandard(fail_above=self.fail_above)
 
@@ -124,7 +123,7 @@ class ComparisonSettler:
                 return speedup.comparison.verdict is not Verdict.INCONCLUSIVE
             return is_decided(pair.rows, standard=standard)
 
-        pair = bench.measure_in_turn(case, baseline=other, limits=limits, is_enough=is_enough)
+        pair = bench.measure_in_turn(item.case, baseline=other, limits=limits, is_enough=is_enough)
         are_ok = all(side.outcome is Outcome.OK for side in (pair.baseline, pair.candidate))
         return pair.rows if are_ok else ()
 

@@ -5,6 +5,7 @@ it: nested and local names, templates with types and literals, substitutions and
 with anything else stays as it is.
 
 Each substitution can double a name, so names are limited: the symbols are those of any file.
+libstdc++'s `__cxa_demangle` has no limit: a symbol of 250 characters becomes 570 MB in 2.8 s.
 """
 
 from __future__ import annotations

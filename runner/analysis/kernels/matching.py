@@ -55,7 +55,7 @@ MAX_COMPARED = 150
 # A rule compares at most this many pairs in all.
 MAX_PAIRS = MAX_COMPARED**2
 # A library has several algorithms for these kinds, which take by far the most time.
-_HEAVY = ("gemm", "convolution", "attention")
+_HEAVY = (*PRODUCTS, "attention")
 
 _Pair = tuple[Group, Group]
 # Groups with an equal key may belong together; those without one (None) may not.

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from compile_hud.db.records import results
 from compile_hud.db.records.results import Case, Outcome
 from compile_hud.db.records.string_enum import StrEnum
 from compile_hud.runner.analysis.modes.choice import Choice, Cost, ModeCost
 from compile_hud.runner.analysis.stats.estimates import Estimate
 
 # The modes of torch.compile that are compared, in the order of its documentation.
-MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+MODES = results.MODES[1:]
 # The comparison computes with these metrics.
 MODES_METRICS = (
     "speedup",

@@ -5,27 +5,17 @@ from __future__ import annotations
 import gzip
 import json
 from datetime import datetime, timezone
-from pathlib import Path
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.records.results import Dtype, Outcome, Phase
-from tests.support.records.v3_records import A100, DAY_S, make_record, write_lines
+from tests.support.records.v3_records import A100, make_record, write_lines
 from tests.support.stores.imports import only_result, report_of, runs
 from tests.support.terminal import Terminal
 
 DYNAMO_NAME = "inductor_with_cudagraphs_huggingface_amp_training_cuda_performance.csv"
 DYNAMO_HEADER = "dev,name,batch_size,speedup,abs_latency,compilation_latency,compression_ratio"
-
-
-@pytest.fixture
-def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    monkeypatch.chdir(tmp_path)
-    terminal = Terminal(tmp_path)
-    # After every night that is imported.
-    terminal.clock.advance(60 * DAY_S)
-    return terminal
 
 
 def test_a_nightly_csv_is_read_with_the_configuration_of_its_name(terminal: Terminal) -> None:

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.queries.series import find_series
-from tests.support.records.v3_records import DAY_S, make_record, write_lines
+from tests.support.records.v3_records import make_record, write_lines
 from tests.support.stores.imports import import_records, report_of, runs
 from tests.support.terminal import Terminal
 
 NIGHTS = 18
-
-
-@pytest.fixture
-def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    monkeypatch.chdir(tmp_path)
-    terminal = Terminal(tmp_path)
-    # After every night that is imported.
-    terminal.clock.advance(60 * DAY_S)
-    return terminal
 
 
 def record_on(

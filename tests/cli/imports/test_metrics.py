@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,19 +14,10 @@ from compile_hud.db.records.metrics import Direction
 from compile_hud.db.records.results import REFERENCE_FAMILY
 from compile_hud.runner.analysis.judging.attribution import EAGER_OR_MACHINE
 from tests.support.builders import make_case, make_document, make_result, make_run
-from tests.support.records.v3_records import DAY_S, make_record, write_lines
+from tests.support.records.v3_records import make_record, write_lines
 from tests.support.sources import text_of
 from tests.support.stores.imports import import_records, only_result, report_of, runs
 from tests.support.terminal import Terminal
-
-
-@pytest.fixture
-def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    monkeypatch.chdir(tmp_path)
-    terminal = Terminal(tmp_path)
-    # After every night that is imported.
-    terminal.clock.advance(60 * DAY_S)
-    return terminal
 
 
 def test_unknown_metrics_keep_their_name_with_a_direction(

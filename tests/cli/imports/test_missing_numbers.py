@@ -5,27 +5,17 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.records.results import Dtype, Outcome, Phase
-from tests.support.records.v3_records import DAY_S, make_record
+from tests.support.records.v3_records import make_record
 from tests.support.stores.imports import import_records, only_result, report_of, runs
 from tests.support.terminal import Terminal
 
 CODE = "metric-without-number"
-
-
-@pytest.fixture
-def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    monkeypatch.chdir(tmp_path)
-    terminal = Terminal(tmp_path)
-    # After every night that is imported.
-    terminal.clock.advance(60 * DAY_S)
-    return terminal
 
 
 def import_metrics(terminal: Terminal, metrics: Mapping[str, Any], *, name: str = "file") -> Any:

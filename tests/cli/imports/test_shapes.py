@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,18 +10,9 @@ from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.queries.series import find_series
 from compile_hud.db.records.results import Outcome
-from tests.support.records.v3_records import DAY_S, make_record, write_lines
+from tests.support.records.v3_records import make_record, write_lines
 from tests.support.stores.imports import import_records, only_result, runs
 from tests.support.terminal import Terminal
-
-
-@pytest.fixture
-def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    monkeypatch.chdir(tmp_path)
-    terminal = Terminal(tmp_path)
-    # After every night that is imported.
-    terminal.clock.advance(60 * DAY_S)
-    return terminal
 
 
 def shape_record(

@@ -4,25 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.records.v3_records import DAY_S, make_record
+from tests.support.records.v3_records import make_record
 from tests.support.stores.imports import import_records
 from tests.support.terminal import Terminal
 
 NOISE = (0.0, 0.011, -0.013, 0.004, -0.006, 0.009, -0.002)
-
-
-@pytest.fixture
-def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    monkeypatch.chdir(tmp_path)
-    terminal = Terminal(tmp_path)
-    # After every night that is imported.
-    terminal.clock.advance(60 * DAY_S)
-    return terminal
 
 
 def alerts_of(

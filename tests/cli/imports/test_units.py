@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from compile_hud.db.queries.series import find_series
-from tests.support.records.v3_records import DAY_S, make_record
+from tests.support.records.v3_records import make_record
 from tests.support.stores.imports import import_records, only_result
 from tests.support.terminal import Terminal
 
 NIGHTS = 24
-
-
-@pytest.fixture
-def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    monkeypatch.chdir(tmp_path)
-    terminal = Terminal(tmp_path)
-    # After every night that is imported.
-    terminal.clock.advance(60 * DAY_S)
-    return terminal
 
 
 def record(value: float, unit: str, *, night: int, metric: str = "alpha") -> dict[str, Any]:

@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from tests.support.records.v3_records import DAY_S, make_record, write_lines
+from tests.support.records.v3_records import make_record, write_lines
 from tests.support.stores.imports import import_records, report_of
 from tests.support.terminal import Terminal
-
-
-@pytest.fixture
-def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    monkeypatch.chdir(tmp_path)
-    terminal = Terminal(tmp_path)
-    # After every night that is imported.
-    terminal.clock.advance(60 * DAY_S)
-    return terminal
 
 
 def test_each_thing_is_one_line_with_its_number_and_an_example(

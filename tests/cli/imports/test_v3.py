@@ -32,14 +32,6 @@ from tests.support.words import short_id
 DYNAMO_NAME = "inductor_with_cudagraphs_huggingface_amp_training_cuda_performance.csv"
 
 
-@pytest.fixture
-def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    monkeypatch.chdir(tmp_path)
-    terminal = Terminal(tmp_path)
-    terminal.clock.advance(60 * DAY_S)  # After every night that is imported.
-    return terminal
-
-
 def contents(terminal: Terminal) -> list[Any]:
     """Return all that the store holds of runs and series."""
     return [[document.to_json() for document in runs(terminal)], find_series(terminal.store())]
