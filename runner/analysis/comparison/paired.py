@@ -9,7 +9,9 @@ difference, so the choice favours neither side.
 The data are tested a fixed number of times and measuring may stop at each of them. The error that
 decides is divided by that number (Bonferroni; Jennison and Turnbull, Group Sequential Methods,
 1999, has sharper ways). Half of it is reserved for the time, on the less noisy of the two clocks.
-The interval shown is the 95 % interval of the comparison all the same.
+The interval shown is the 95 % interval of the comparison all the same. The values shown are the
+geometric means of the calm launches of each side, so their ratio is the estimate.
+
 Assumptions: the first side of a pair alternates; differences of pairs are independent, and
 disturbances hit both sides equally often.
 """
@@ -18,7 +20,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -98,6 +100,7 @@ def compare_pair(
     main = main_metric(pair)
     num_others = sum(not METRICS[name].is_exact for name in names) - 1
     comparisons = {}
+    levels = {}
     for name in names:
         share = 1 if name == main else max(1, num_others)
         judgement = Judgement(
@@ -106,10 +109,25 @@ def compare_pair(
             max_p=FAMILY_ERROR / (2 * share * standard.num_looks * standard.num_cases),
             max_equivalence_p=EQUIVALENCE_ERROR / standard.num_looks,
         )
-        comparisons[name] = _compare(pair, name, judgement)
+        calm = _calm_levels(pair, name)
+        if calm is None:
+            comparisons[name] = _compare_unpaired(pair, name, judgement)
+            continue
+        comparisons[name] = compare_log_ratios(
+            np.log(calm[1] / calm[0]), direction=METRICS[name].direction, judgement=judgement
+        )
+        levels[name] = (_geometric_mean(calm[0]), _geometric_mean(calm[1]))
     if baseline.case.device == "cpu":
         comparisons |= judge_paired_clocks(comparisons)
-    return rows_of(pair, comparisons)
+    return [_with_levels(row, levels) for row in rows_of(pair, comparisons)]
+
+
+def _with_levels(row: CaseComparison, levels: Mapping[str, tuple[float, float]]) -> CaseComparison:
+    """Return `row` with its values of `levels`, which are normalised already."""
+    if row.metric not in levels:
+        return row
+    before, after = levels[row.metric]
+    return dataclasses.replace(row, baseline=before, candidate=after, machine_ratio=None)
 
 
 def _pair_noise(metric: str, *, device: str) -> ComparisonNoise:
@@ -138,31 +156,39 @@ def is_decided(rows: Sequence[CaseComparison], *, standard: PairStandard) -> boo
     )
 
 
-def _compare(pair: Pair, name: str, judgement: Judgement) -> Comparison:
+def _calm_levels(pair: Pair, name: str) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the levels of both sides in the calm pairs of launches; None without pairs."""
     both = pair.measurements(name)
     assert both is not None
-    baseline, right = both
-    before, after = pair.launch_levels(name)
     metric = METRICS[name]
-    if metric.is_exact or not _are_paired(baseline, right):
-        prior = dataclasses.replace(judgement.noise.launch, degrees=PRIOR_DEGREES)
-        noise = dataclasses.replace(judgement.noise, launch=prior)
-        return compare_measurements(
-            baseline,
-            candidate=right,
-            judgement=dataclasses.replace(judgement, noise=noise),
-            levels=(before, after),
-        )
+    if metric.is_exact or not _are_paired(*both):
+        return None
+    before, after = pair.launch_levels(name)
     # A ratio alone does not show disturbances; the sum of its two times does.
     times = (before, after)
     if metric.direction is Direction.HIGHER_IS_BETTER:
         times = pair.launch_levels(main_metric(pair))
-    calm = calm_pairs(*times) if len(times[0]) == len(before) else slice(None)
-    return compare_log_ratios(
-        np.log(after / before)[calm],
-        direction=metric.direction,
-        judgement=judgement,
+    if len(times[0]) != len(before):
+        return before, after
+    calm = calm_pairs(*times)
+    return before[calm], after[calm]
+
+
+def _compare_unpaired(pair: Pair, name: str, judgement: Judgement) -> Comparison:
+    both = pair.measurements(name)
+    assert both is not None
+    prior = dataclasses.replace(judgement.noise.launch, degrees=PRIOR_DEGREES)
+    noise = dataclasses.replace(judgement.noise, launch=prior)
+    return compare_measurements(
+        both[0],
+        candidate=both[1],
+        judgement=dataclasses.replace(judgement, noise=noise),
+        levels=pair.launch_levels(name),
     )
+
+
+def _geometric_mean(levels: np.ndarray) -> float:
+    return float(np.exp(np.mean(np.log(levels))))
 
 
 def calm_pairs(before: np.ndarray, after: np.ndarray) -> np.ndarray:

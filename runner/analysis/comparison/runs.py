@@ -61,9 +61,9 @@ class CaseComparison:
     """One row: a metric of a case, or its `outcome`, on both sides.
 
     `baseline` and `candidate` are the measured medians in `unit`, as on every other surface; None
-    for an outcome. `machine_ratio` is the time that the fixed work took, candidate over
-    baseline, where a time was normalised by it: the ratio of the comparison times this one is about
-    that of the medians.
+    for an outcome. For launches in turn they are the means whose ratio is compared (paired.py).
+    `machine_ratio` is the time that the fixed work took, candidate over baseline, where a time was
+    normalised by it: the ratio of the comparison times this one is about that of the medians.
     """
 
     case: Case
@@ -273,7 +273,7 @@ def judged_metrics(pair: Pair) -> list[str]:
 def rows_of(
     pair: Pair, comparisons: Mapping[str, Comparison], *, outcome: Comparison | None = None
 ) -> list[CaseComparison]:
-    """Return the row of the outcomes and one for each of `comparisons`."""
+    """Return the row of the outcomes and one for each of `comparisons`, with measured medians."""
     rows = {OUTCOME: outcome or _compare_outcomes(pair), **comparisons}
     return [_row(pair, name, comparison) for name, comparison in rows.items()]
 

@@ -118,6 +118,27 @@ def test_speedup_is_compared_pair_by_pair_and_by_the_calm_of_its_times() -> None
     assert comparison.ratio == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("seed", [3, 17, 58])
+def test_values_of_a_pair_have_the_ratio_of_its_change(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    before = generator.lognormal(-6, 0.02, size=11)
+    after = 1.09 * generator.lognormal(-6, 0.02, size=11)
+    # A neighbour slows some launches, and the fixed work of a launch with it.
+    speed = 1 + 0.3 * (generator.random(11) < 0.3)
+    sides = [
+        _result(_launches(levels * speed), _launches(0.01 * speed, metric="pace_s"))
+        for levels in (before, after)
+    ]
+
+    rows = _rows(*sides)
+
+    row = rows["latency_cpu_s"]
+    assert row.baseline is not None
+    assert row.candidate is not None
+    assert row.candidate / row.baseline == pytest.approx(row.comparison.ratio, rel=1e-12)
+    assert row.machine_ratio is None
+
+
 def test_sides_with_other_numbers_of_launches_are_compared_as_two_runs() -> None:
     comparison = _rows(_times([1.0] * 12), _times([1.2] * 9))["latency_cpu_s"].comparison
     assert comparison.verdict is Verdict.REGRESSION
