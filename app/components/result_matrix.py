@@ -135,12 +135,7 @@ def _has_other_mark(row: Iterable[Cell]) -> bool:
 
 def _other_notes(cell: LatestCell, *, latest: LatestCell) -> tuple[list[Note], list[str]]:
     """Return the marks of a result at another revision than `latest`, and their tooltips."""
-    pairs = (
-        ("torch", cell.revision, latest.revision),
-        ("model code", cell.model_revision, latest.model_revision),
-    )
-    # A run of an earlier release did not record the code.
-    others = [pair for pair in pairs if pair[1] and pair[2] and pair[1] != pair[2]]
+    others = cell.differing_revisions(latest)
     notes = [Note(text=f"other {name}", style=OTHER_STYLE) for name, _, _ in others]
     return notes, [f"other {name}: {own}, the row has {new}" for name, own, new in others]
 

@@ -86,6 +86,17 @@ class LatestCell:
     fingerprint: str
     model_revision: str = ""
 
+    def differing_revisions(self, other: LatestCell) -> tuple[tuple[str, str, str], ...]:
+        """Return `torch` or `model code` with the revision of this result and of `other`.
+
+        Equal revisions are left out, and those that a run did not record.
+        """
+        pairs = (
+            ("torch", self.revision, other.revision),
+            ("model code", self.model_revision, other.model_revision),
+        )
+        return tuple(pair for pair in pairs if pair[1] and pair[2] and pair[1] != pair[2])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from compile_hud.app.components.result_matrix import OTHER_STYLE
 from compile_hud.app.ui.format import Scale, quantity, scale_for
 from compile_hud.app.ui.html import Cell, HtmlColumn, Note, interval_notes, table
 from compile_hud.app.ui.urls import ModesState, cases_url, run_url, series_url
@@ -279,6 +280,7 @@ def _model_cell(cell: ModeCell | None, cells: Mapping[str, LatestCell], *, is_be
     notes = [Note(text=_break_even_text(cell.break_even, speedup=speedup))]
     if cell.runs_as:
         notes.append(Note(text=f"ran as {cell.runs_as}"))
+    notes += [Note(text=f"other {name}", style=OTHER_STYLE) for name in cell.other_revisions]
     return Cell(
         text=f"{speedup.value:.2f}x",
         href=series_url(

@@ -344,7 +344,20 @@ def _omissions(group: ModeGroup) -> list[str]:
             f"{variant} is not compared: it has numbers of {number} of"
             f" {counted(num_models, 'model')}{_failures(variant, group)}."
         )
-    return sentences
+    return [*sentences, *_other_revisions(group)]
+
+
+def _other_revisions(group: ModeGroup) -> list[str]:
+    """Return a sentence on the models whose modes were measured at different revisions."""
+    models: dict[str, list[str]] = {}
+    for row in group.rows:
+        for name in {name for cell in row.cells.values() for name in cell.other_revisions}:
+            models.setdefault(name, []).append(row.model)
+    return [
+        f"Not all modes of {_named(named)} were measured with the same {name}: measure them in one"
+        " run to compare them."
+        for name, named in sorted(models.items())
+    ]
 
 
 def _failures(variant: str, group: ModeGroup) -> str:

@@ -150,6 +150,7 @@ def _mode_cells(
         if mode in variants and variants[mode].summary.case.key not in missing
     }
     cells = {}
+    newest = max(variants.values(), key=lambda cell: cell.run_started_at)
     for mode in MODES:
         if mode not in variants:
             continue
@@ -168,6 +169,9 @@ def _mode_cells(
             if cost is None
             else calls_to_pay_back(cost.compile_s, latency=cost.latency, speedup=cost.speedup),
             runs_as=source or (summary.effective_mode if is_other else ""),
+            other_revisions=tuple(
+                name for name, _, _ in variants[mode].differing_revisions(newest)
+            ),
         )
     return cells
 

@@ -60,7 +60,8 @@ class ModeCell:
 
     `break_even` is the number of calls after which the compile time is recovered, None if the
     speedup is not significant. `runs_as` is the mode that ran instead, or that has the same code;
-    "" for none.
+    "" for none. `other_revisions` are `torch` and `model code` where they differ from those of the
+    model's newest result.
     """
 
     case: Case
@@ -70,6 +71,7 @@ class ModeCell:
     cost: Cost | None = None
     break_even: Estimate | None = None
     runs_as: str = ""
+    other_revisions: tuple[str, ...] = ()
 
     @property
     def is_same_code(self) -> bool:

@@ -112,6 +112,7 @@ def _cell_json(mode: str, cell: ModeCell, *, run_id: str) -> dict[str, Any]:
         "outcome": str(cell.outcome),
         "reason": cell.reason,
         "runs_as": cell.runs_as or None,
+        "other_revisions": list(cell.other_revisions),
         "speedup": None if cost is None else _estimate_json(cost.speedup),
         "latency_s": None if cost is None else _estimate_json(cost.latency),
         "compile_s": None if cost is None else _estimate_json(cost.compile_s),

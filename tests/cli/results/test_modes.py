@@ -94,6 +94,7 @@ def test_json_has_the_cells_of_each_model(filled: Terminal) -> None:
         "outcome": "inaccurate",
         "reason": "inaccurate",
         "runs_as": None,
+        "other_revisions": [],
         **dict.fromkeys(("speedup", "latency_s", "compile_s", "memory_ratio", "break_even_calls")),
     }
     assert cells["default"]["latency_s"]["value"] == pytest.approx(0.010 / 1.5)

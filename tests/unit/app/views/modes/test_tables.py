@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -222,3 +223,12 @@ def test_calls_are_a_whole_number() -> None:
 def test_sections_have_the_answers_of_their_groups(words: SnapshotAssertion) -> None:
     sections: tuple[GroupSection, ...] = page_of(*BOTH, TRAINING, calls="900").sections
     assert [section.answer.title for section in sections] == words
+
+
+def test_a_mode_of_an_older_model_code_has_a_mark() -> None:
+    older = replace(
+        BOTH[1], model_revision="4c1f", run_started_at=BOTH[1].run_started_at - timedelta(days=1)
+    )
+    cells = (older, *(replace(cell, model_revision="9d2e") for cell in (BOTH[0], BOTH[2])))
+    shown = html_words(model_table(group_of(*cells), by_key(*cells)))
+    assert str(shown).count("other model code") == 1

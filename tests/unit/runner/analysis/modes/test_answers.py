@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -21,6 +22,7 @@ from compile_hud.runner.analysis.modes.answers import (
 from compile_hud.runner.analysis.modes.comparison import compare_modes
 from compile_hud.runner.analysis.modes.records import Answer
 from compile_hud.runner.analysis.stats.estimates import Estimate
+from tests.support.builders import START
 from tests.support.records.mode_results import (
     BOTH,
     eager,
@@ -134,6 +136,26 @@ def test_a_break_even_that_no_process_reaches_is_no_reason_to_compile(
 def test_modes_that_are_not_compared_have_a_line_each(words: SnapshotAssertion) -> None:
     unavailable = without_numbers("max-autotune-no-cudagraphs", Outcome.UNAVAILABLE)
     assert answer(*BOTH, same_code("reduce-overhead"), unavailable).sentences[-2:] == words
+
+
+@pytest.mark.parametrize(
+    ("older", "names"),
+    [
+        ({"model_revision": "4c1f"}, ["model code"]),
+        ({"revision": "2.12.1"}, ["torch"]),
+        ({"revision": "2.12.1", "model_revision": "4c1f"}, ["model code", "torch"]),
+        ({"model_revision": ""}, []),
+    ],
+)
+def test_modes_of_different_revisions_are_named(older: dict[str, str], names: list[str]) -> None:
+    new = {"revision": "2.13.0", "model_revision": "9d2e"}
+    first = replace(BOTH[1], run_started_at=START - timedelta(days=2), **{**new, **older})
+    (group,) = compare_modes((first, replace(BOTH[2], **new), replace(BOTH[0], **new)), alerts=())
+    assert sorted(group.rows[0].cells["default"].other_revisions) == names
+    assert group.rows[0].cells["max-autotune"].other_revisions == ()
+    sentences = [text for text in answer_for(group).sentences if text.startswith("Not all modes")]
+    assert [name for text in sentences for name in names if f"same {name}:" in text] == names
+    assert all("bert" in text for text in sentences)
 
 
 def test_a_mode_with_numbers_of_few_models_is_named(words: SnapshotAssertion) -> None:
