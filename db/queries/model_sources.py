@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from compile_hud.db.queries.kernels import load_sources
+from compile_hud.db.queries.runs import load_runs_of
+from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.kernels import KernelSource
 from compile_hud.db.records.results import Run
 from compile_hud.db.shared.model_code import code_changes
@@ -42,3 +44,16 @@ def load_code_diffs(
         )
         for change in changes
     )
+
+
+def load_alert_diff(store: Store, alert: Alert) -> ModelCodeDiff | None:
+    """Return the change of the model's code between the runs of an alert, None for the same."""
+    if alert.last_good is None:
+        return None
+    good, bad = alert.last_good.run_id, alert.first_bad.run_id
+    runs = load_runs_of(store, [good, bad])
+    if good not in runs or bad not in runs:
+        return None
+    models = [alert.case.model]
+    diffs = load_code_diffs(lambda: store, runs[good], candidate=runs[bad], models=models)
+    return next(iter(diffs), None)

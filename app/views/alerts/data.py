@@ -28,12 +28,10 @@ from compile_hud.db.queries.alerts import (
 )
 from compile_hud.db.queries.judge_state import load_events
 from compile_hud.db.queries.kernels import load_kernel_runs
-from compile_hud.db.queries.model_sources import load_code_diffs
-from compile_hud.db.queries.runs import load_last_ending, load_runs_of
+from compile_hud.db.queries.model_sources import load_alert_diff
+from compile_hud.db.queries.runs import load_last_ending
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.results import Verdict
-from compile_hud.db.shared.model_sources import ModelCodeDiff
-from compile_hud.db.store import Store
 from compile_hud.runner.analysis.outcomes.outcomes import fails_otherwise
 
 
@@ -96,18 +94,5 @@ def load_alert_page(at: StoreVersion, alert_id: str) -> AlertPage:
         changes=load_changes(store, alert_id=alert.id),
         fails_now=fails_otherwise(alert, load_last=functools.partial(load_last_ending, store)),
         profiled=frozenset(run.run_id for run in load_kernel_runs(store, alert.case.key)),
-        code=_code_diff(store, alert),
+        code=load_alert_diff(store, alert),
     )
-
-
-def _code_diff(store: Store, alert: Alert) -> ModelCodeDiff | None:
-    """Return the change of the model's code between the runs of an alert, None for the same."""
-    if alert.last_good is None:
-        return None
-    good, bad = alert.last_good.run_id, alert.first_bad.run_id
-    runs = load_runs_of(store, [good, bad])
-    if good not in runs or bad not in runs:
-        return None
-    models = [alert.case.model]
-    diffs = load_code_diffs(lambda: store, runs[good], candidate=runs[bad], models=models)
-    return next(iter(diffs), None)

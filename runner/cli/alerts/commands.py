@@ -19,6 +19,7 @@ from compile_hud.db.queries.alerts import (
     load_changes,
     load_series_settings,
 )
+from compile_hud.db.queries.model_sources import load_alert_diff
 from compile_hud.db.queries.results import load_result_summaries
 from compile_hud.db.queries.runs import load_last_ending, load_run
 from compile_hud.db.queries.series import find_series
@@ -50,6 +51,7 @@ from compile_hud.runner.cli.alerts.text import (
     print_alert,
     print_alerts,
     print_changes,
+    print_code_diff,
     print_settings,
 )
 from compile_hud.runner.cli.option_types import NONE, DateTimeType, OrNone, Percentage
@@ -121,9 +123,16 @@ def show_alert(workspace: Workspace, *, alert_id: str, as_json: bool) -> None:
     store = workspace.store()
     alert = load_alert(store, alert_id)
     changes = load_changes(store, alert_id=alert.id)
+    code = load_alert_diff(store, alert)
     if as_json:
         content = alert_json(alert, workspace=workspace)
-        print_json({**content, "changes": [change.to_json() for change in changes]})
+        print_json(
+            {
+                **content,
+                "model_code": None if code is None else code.to_json(),
+                "changes": [change.to_json() for change in changes],
+            }
+        )
         return
     print_alert(
         alert,
@@ -132,6 +141,9 @@ def show_alert(workspace: Workspace, *, alert_id: str, as_json: bool) -> None:
         fails_now=fails_otherwise(alert, load_last=functools.partial(load_last_ending, store)),
         last=_last_value(alert, store=store) if alert.baseline is None else "",
     )
+    if code is not None:
+        click.echo()
+        print_code_diff(code)
     click.echo()
     print_changes(changes)
 

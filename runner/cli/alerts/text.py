@@ -19,6 +19,7 @@ from compile_hud.db.records.triage import (
     is_muted,
     is_set,
 )
+from compile_hud.db.shared.model_sources import ModelCodeDiff
 from compile_hud.db.shared.text import one_line, short_revision, signed_us, with_kind
 from compile_hud.runner.alerting.alert_kernels import CauseKernels
 from compile_hud.runner.analysis.confirmation.confirmation import conclusion_text
@@ -145,6 +146,14 @@ def _without_levels(alert: Alert) -> str:
     if alert.kind == OUTCOME:
         return "fails" if alert.verdict is Verdict.REGRESSION else "passes again"
     return alert.kind if alert.metric == OUTCOME else f"{alert.metric} {alert.kind}"
+
+
+def print_code_diff(item: ModelCodeDiff) -> None:
+    """Print the change of a model's code and the diff of its files."""
+    console = stdout()
+    console.print(f"{item.change.text}:", markup=False, soft_wrap=True)
+    for line in (*item.lines, *([item.note] if item.note else [])):
+        console.print(f"  {line}", markup=False, soft_wrap=True, highlight=False)
 
 
 def print_changes(changes: Sequence[AlertChange]) -> None:

@@ -16,8 +16,11 @@ from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.queries.alerts import load_alert, load_changes, load_series_settings
 from compile_hud.db.records.alerts import Alert
+from compile_hud.db.records.kernels import KernelSource
+from compile_hud.db.shared.model_code import MODEL_COMMITS, code_change_text
+from compile_hud.db.shared.model_sources import MODEL_LANGUAGE, MODEL_SOURCES, to_text
 from compile_hud.db.store import Store
-from tests.support.builders import START, make_alert, make_case, make_run
+from tests.support.builders import START, make_alert, make_case, make_result, make_run
 from tests.support.stores.stored_results import save_alerts
 from tests.support.terminal import Terminal
 
@@ -312,6 +315,31 @@ def test_one_alert_is_shown_with_its_changes(terminal: Terminal, words: Snapshot
     content = terminal.json("alerts", "show", "aaa1", "--json")
     assert content["id"] == "aaa1"
     assert [change["by"] for change in content["changes"]] == ["bob"]
+
+
+def test_code_that_changed_with_an_alert_is_shown_with_its_diff(terminal: Terminal) -> None:
+    alert = alert_of(terminal, "aaa1")
+    assert terminal.json("alerts", "show", "aaa1", "--json")["model_code"] is None
+    ends = []
+    for text in ("scale = 1.5\n", "scale = 2.5\n"):
+        name = f"code-{len(ends)}"
+        source = KernelSource(
+            hash=name, language=MODEL_LANGUAGE, text=to_text({"net.py": text}, is_cut=False)
+        )
+        facts = {MODEL_COMMITS: {"bert": name}, MODEL_SOURCES: {"bert": name}}
+        run = dataclasses.replace(make_run(name), environment=facts)
+        result = make_result(name, run=run, case=alert.case)
+        terminal.store().ingest(run, dataclasses.replace(result, sources=(source,)), spool_id=name)
+        ends.append(dataclasses.replace(alert.first_bad, run_id=name))
+    save_alerts(
+        terminal.store(), [dataclasses.replace(alert, last_good=ends[0], first_bad=ends[1])]
+    )
+    shown = terminal.hud("alerts", "show", "aaa1").stdout
+    assert f"{code_change_text('code-0', 'code-1')}:\n  --- baseline/net.py\n" in shown
+    assert "  -scale = 1.5\n  +scale = 2.5\n" in shown
+    content = terminal.json("alerts", "show", "aaa1", "--json")["model_code"]
+    assert content["model"] == "bert"
+    assert content["diff"][-3:-1] == ["-scale = 1.5", "+scale = 2.5"]
 
 
 def test_log_has_alerts_and_series(terminal: Terminal, words: SnapshotAssertion) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ctypes
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -15,10 +16,12 @@ from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.jobs.live_log import LiveLog, LogLine
 from compile_hud.db.jobs.queue import get_live_log
+from compile_hud.db.queries.model_sources import load_code_diffs
 from compile_hud.db.records.results import Outcome, RunDocument, RunState
 from compile_hud.db.records.summaries import HEARTBEAT_TIMEOUT_S
 from compile_hud.db.store import Store
 from compile_hud.models_zoo.catalog.errors import UnknownNameError
+from compile_hud.models_zoo.catalog.spec import ModelSpec
 from compile_hud.runner.cluster.api import Reply, Setup, Slot, Status
 from compile_hud.runner.cluster.assignments import MAX_ASSIGNMENTS
 from compile_hud.runner.cluster.coordinator import NO_NODES_LIMIT_S, Nodes, run_on_cluster
@@ -54,6 +57,7 @@ class ClusterSandbox(RunSandbox):
         self.folder = folder
         self.store = None
         self.worths: dict[str, Worth] = {}
+        self.catalog: Mapping[str, ModelSpec] = CATALOG
 
     def cluster(self, *machines: str, behave: Behaviour = measured) -> FakeCluster:
         """Return machines that keep the time of this place."""
@@ -74,7 +78,7 @@ class ClusterSandbox(RunSandbox):
         context = RunContext(
             executors=(),
             writer=writer,
-            catalog=CATALOG,
+            catalog=self.catalog,
             lock_dir=self.lock_dir,
             notify=self.events.append,
             services=RunServices(
@@ -144,6 +148,25 @@ def test_machines_share_a_plan_and_each_has_a_run_of_its_own(sandbox: ClusterSan
         assert sorted(planned) == sorted(result.case.key for result in document.results)
         assert sandbox.load(document.run.id) == document
     assert not cluster.is_open
+
+
+def test_every_machine_of_a_plan_has_the_code_of_a_model_that_keeps_it(
+    sandbox: ClusterSandbox,
+) -> None:
+    sandbox.store = Store(f"duckdb:///{sandbox.folder / 'store.duckdb'}", now=sandbox.clock)
+    code = sandbox.folder / "net.py"
+    own = replace(CATALOG["c"], build=f"{code}:build", keep_source=True)
+    sandbox.catalog = {**CATALOG, "c": own}
+    nights = []
+    for text in ("depth = 4\n", "depth = 5\n"):
+        code.write_text(text)
+        nights.append(sandbox.run_on(sandbox.cluster("alpha", "beta")))
+        sandbox.clock.advance(60)
+    store = sandbox.store
+    for before, after in zip(*nights, strict=True):
+        (diff,) = load_code_diffs(lambda: store, before.run, candidate=after.run, models=NAMES)
+        assert diff.change.model == "c"
+        assert diff.lines[-3:-1] == ("-depth = 4", "+depth = 5")
 
 
 def test_every_machine_measures_the_reference_cases(sandbox: ClusterSandbox) -> None:
