@@ -29,7 +29,16 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         if self.started:
             sys.stdout.write("the dashboard answers now\n")
+            if owner := access.owner_sign_in():
+                # A log is read by others; the command asks for the private file instead.
+                way = owner.link() if access.child_settings().shows_link else "run `hud sign-in`"
+                sys.stdout.write(f"sign in: {way}\n")
             sys.stdout.flush()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop to listen, and take back the link of the owner."""
+        await super().shutdown(sockets)
+        access.withdraw_link()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -17,6 +17,7 @@ from compile_hud.app.auth.middleware import CALLBACK, Guard, app_secrets
 from compile_hud.app.server import gc_freeze
 from compile_hud.app.server.action_routes import action_routes
 from compile_hud.app.server.metrics_routes import metrics_routes
+from compile_hud.app.server.owner_routes import owner_routes
 from compile_hud.app.server.page_routes import shell_routes
 from compile_hud.app.server.trace_routes import trace_routes
 from compile_hud.app.server.trend_image_routes import picture_routes
@@ -43,6 +44,7 @@ _ROUTES = [
     *trace_routes(),
     *metrics_routes(),
     *action_routes(),
+    *owner_routes(),
     *picture_routes(),
     *shell_routes(["", *(view.path for view in main.VIEWS[1:])]),
     # Streamlit serves its first page at `/` only, under no path of its own.

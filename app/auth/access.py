@@ -16,12 +16,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import streamlit as st
 import tomllib
 
 from compile_hud.app import clock
+from compile_hud.app.auth.owner import OwnerSignIn
+from compile_hud.db.jobs.live_log import STATE_VARIABLE
 from compile_hud.db.shared.access_rules import ACCESS_VARIABLE, AccessRules, Person, Role, person_of
+from compile_hud.db.shared.local_sign_in import local_user, remove_link, write_link
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +35,9 @@ _ALL_ADDRESSES = ("", "0.0.0.0", "::")
 TOKEN_VARIABLE = "HUD_METRICS_TOKEN"
 TOKEN_FILE_VARIABLE = "HUD_METRICS_TOKEN_FILE"
 
+LINK_ADVICE = (
+    "Open the sign-in link that `hud up` or `hud serve` printed, or run `hud sign-in` for a new one"
+)
 # Sign-ins expire, so the list of those that were ended by hand can be short.
 _MAX_ENDED = 10_000
 _NEEDED = {
@@ -49,12 +56,15 @@ class ChildSettings:
     """The settings of this process: access rules, and the secrets of the sign-in.
 
     `path` is the hud.toml with the lists of people, empty without one; `url` is the address of the
-    dashboard. The other fields are empty without a sign-in.
+    dashboard. With `is_owned` its local user signs in with a link, which is shown on standard
+    output where `shows_link`. The other fields are empty without a sign-in.
     """
 
     rules: AccessRules = field(default_factory=AccessRules)
     path: str = ""
     url: str = ""
+    is_owned: bool = False
+    shows_link: bool = False
     scope: str = ""
     client_secret: str = field(default="", repr=False)
     cookie_secret: str = field(default="", repr=False)
@@ -80,6 +90,38 @@ def child_settings() -> ChildSettings:
         return ChildSettings()
     settings = json.loads(text)
     return ChildSettings(**{**settings, "rules": AccessRules.from_json(settings["rules"])})
+
+
+@functools.cache
+def owner_sign_in() -> OwnerSignIn | None:
+    """Return the sign-in of the local user, None where this dashboard has no owner."""
+    settings = child_settings()
+    if not settings.is_owned:
+        return None
+    return OwnerSignIn(name=local_user(), url=settings.url, save=_save_link)
+
+
+def _save_link(link: str) -> None:
+    state_dir = os.environ.get(STATE_VARIABLE)
+    if not state_dir:
+        return
+    try:
+        write_link(Path(state_dir), link, port=urlsplit(link).port or 80)
+    except OSError as error:
+        logger.warning("`hud sign-in` has no link: %s", error)
+
+
+def withdraw_link() -> None:
+    """Remove the file with the owner's link: this process ends."""
+    state_dir, settings = os.environ.get(STATE_VARIABLE), child_settings()
+    if settings.is_owned and state_dir:
+        remove_link(Path(state_dir), port=urlsplit(settings.url).port or 80)
+
+
+def owner_of(cookies: Mapping[str, str]) -> Person | None:
+    """Return the owner if `cookies` are those of a session of theirs, else None."""
+    owner = owner_sign_in()
+    return None if owner is None else owner.person(cookies)
 
 
 def rules() -> AccessRules:
@@ -116,7 +158,8 @@ def claims() -> Mapping[str, Any]:
 
 def present() -> Person:
     """Return the person at this page."""
-    return person_from_claims(claims())
+    owner = None if owner_sign_in() is None else owner_of(st.context.cookies)
+    return owner or person_from_claims(claims())
 
 
 def person_from_claims(user_claims: Mapping[str, Any]) -> Person:
@@ -147,6 +190,8 @@ def refusal(person: Person, role: Role, *, action: str = "") -> str:
     if rules().has_sign_in:
         why = f"{person.problem}; " if person.problem else ""
         return f"{why}{action} takes {_article(role)}: sign in"
+    if owner_sign_in() is not None:
+        return f"{action} takes the sign-in of this machine's user. {LINK_ADVICE}"
     return (
         f"{action} takes {_article(role)}, and this dashboard has no sign-in. Use `hud alerts` on"
         " the command line, or set up [auth] in hud.toml"
@@ -155,6 +200,9 @@ def refusal(person: Person, role: Role, *, action: str = "") -> str:
 
 def end(person: Person) -> None:
     """End the sign-in of `person` in every page and for every copy of its cookie."""
+    if owner := owner_sign_in():
+        owner.end(person)
+        return
     ended = _ended()
     if person.is_signed_in:
         ended[person.session] = None

@@ -58,6 +58,8 @@ _FOR_MACHINES = ("/readyz", "/metrics")
 _UPLOADS = "/_stcore/upload_file"
 # https://www.rfc-editor.org/rfc/rfc6455#section-7.4.1
 _POLICY_VIOLATION = 1008
+# These methods change nothing here.
+_READING = frozenset({"GET", "HEAD", "OPTIONS"})
 # An unknown address is shown no longer than this.
 _MAX_PATH_LENGTH = 100
 # Streamlit serves its own routes and files below these names; each page has a document of ours.
@@ -94,7 +96,8 @@ def app_secrets() -> dict[str, Any] | None:
 
 def person_of_request(request: Request) -> Person:
     """Return the person whose sign-in cookie `request` carries."""
-    return access.person_from_claims(_claims(request.cookies))
+    owner = access.owner_of(request.cookies)
+    return owner or access.person_from_claims(_claims(request.cookies))
 
 
 def _claims(cookies: Mapping[str, str]) -> Mapping[str, Any]:
@@ -171,7 +174,10 @@ class Guard:
         if path == LOGOUT:
             access.end(person_of_request(request))
         app = self._app
-        if path.startswith(_UPLOADS):
+        if request.method not in _READING and not _is_same_origin(request):
+            text = "only pages of this dashboard may send that\n"
+            app = PlainTextResponse(text, status_code=HTTPStatus.FORBIDDEN)
+        elif path.startswith(_UPLOADS):
             app = PlainTextResponse("this dashboard takes no files\n", status_code=403)
         elif path.startswith(_FOR_VIEWERS) and (refused := _refused(request, Role.VIEWER)):
             app = refused
@@ -205,7 +211,7 @@ def _is_own_name(host: str, *, path: str) -> bool:
 
 
 def _is_same_origin(connection: HTTPConnection) -> bool:
-    """Return whether a session is opened by a page of this server, or by no page at all.
+    """Return whether a request comes from a page of this server, or from no page at all.
 
     Streamlit would look up the addresses of this machine for any other origin, and wait for the
     name server meanwhile, together with all other requests.

@@ -6,8 +6,10 @@ import streamlit as st
 
 from compile_hud.app.auth import access
 from compile_hud.app.components.page_frame import state_page
-from compile_hud.app.ui.html import escaped
-from compile_hud.db.shared.access_rules import Person
+from compile_hud.app.ui.html import escaped, with_code
+from compile_hud.db.shared.access_rules import Person, Role
+
+_LONG_TEXT = 400
 
 
 def wall(person: Person) -> None:
@@ -33,13 +35,26 @@ def sign_in_button(key: str = "sign-in") -> None:
 
 def foot(person: Person, *, store: str) -> None:
     """Draw the line below each page: the store, and the person who is signed in."""
-    if not access.rules().has_sign_in:
-        st.html(f'<div class="note">store {escaped(store)}</div>')
+    has_sign_in, is_owned = access.rules().has_sign_in, access.owner_sign_in() is not None
+    who = ""
+    if person.is_signed_in:
+        who = f", signed in as {escaped(person.name)} ({person.role})"
+    elif has_sign_in:
+        who = ", not signed in"
+    elif is_owned:
+        limits = "" if person.may(Role.TRIAGER) else ", read-only"
+        who = with_code(f"{limits}. {access.LINK_ADVICE}.", limit=_LONG_TEXT)
+    note = f'<div class="note">store {escaped(store)}{who}</div>'
+    if not (has_sign_in or person.is_signed_in):
+        st.html(note)
         return
-    who = f"signed in as {person.name} ({person.role})" if person.is_signed_in else "not signed in"
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
-        st.html(f'<div class="note">store {escaped(store)}, {escaped(who)}</div>', width="content")
-        if person.is_signed_in:
+        st.html(note, width="content")
+        if not person.is_signed_in:
+            st.button("Sign in", key="sign-in-foot", on_click=st.login, type="tertiary")
+        elif has_sign_in:
             st.button("Sign out", key="sign-out", on_click=st.logout, type="tertiary")
         else:
-            st.button("Sign in", key="sign-in-foot", on_click=st.login, type="tertiary")
+            st.button(
+                "Sign out", key="sign-out", on_click=access.end, args=(person,), type="tertiary"
+            )

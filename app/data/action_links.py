@@ -70,8 +70,8 @@ def load_link_request(link: ActionLink) -> LinkRequest:
     )
 
 
-def act(request: LinkRequest, *, why: str) -> None:
-    """Move the alerts of `request` to its state, on record.
+def act(request: LinkRequest, *, by: str, why: str) -> None:
+    """Move the alerts of `request` to its state, on record as decided `by` this name.
 
     Raises MeanwhileChanged if an alert changed since `request` was read, and the errors of the
     store.
@@ -87,6 +87,6 @@ def act(request: LinkRequest, *, why: str) -> None:
 
     try:
         store = open_store(store_url())
-        store.revise_alerts(decide, by=f"{request.receiver} link")
+        store.revise_alerts(decide, by=by)
     except AlertStateError as error:
         raise MeanwhileChanged from error

@@ -1,12 +1,14 @@
 """The routes of the links in messages: a page with a button, and only the button changes anything.
 
 Programs open the links of messages before people do (mail scanners, previews of chats), so a GET
-changes nothing. The token carries the permission; nothing else of a request is trusted.
+changes nothing. The token carries the permission; nothing else of a request is trusted. On a
+dashboard of the local user a link only shows, as pages do, until that user has signed in.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import secrets
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
@@ -20,10 +22,12 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from compile_hud.app import clock
+from compile_hud.app.auth import access
+from compile_hud.app.auth.middleware import person_of_request
 from compile_hud.app.data import action_links
 from compile_hud.app.data.action_links import LinkRequest, MeanwhileChanged
 from compile_hud.app.ui.alert_text import alert_text
-from compile_hud.app.ui.html import escaped
+from compile_hud.app.ui.html import escaped, with_code
 from compile_hud.app.ui.urls import decide_url
 from compile_hud.db.alerts.action_links import (
     ACTIONS_PATH,
@@ -35,6 +39,7 @@ from compile_hud.db.alerts.action_links import (
 )
 from compile_hud.db.errors import NotFoundError, StoreError
 from compile_hud.db.records.alerts import Alert, AlertState
+from compile_hud.db.shared.access_rules import Person, Role
 
 PROOF, WHY = "page", "why"
 MAX_WHY_LENGTH = 500
@@ -46,7 +51,8 @@ _TITLE_LENGTH = 600
 _PAGE = Path(__file__).with_name("action.html")
 _HEADERS = {
     "Cache-Control": "no-store",
-    "Referrer-Policy": "no-referrer",
+    # With no referrer at all, browsers send the form without its origin, which the server checks.
+    "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
     "X-Robots-Tag": "noindex",
 }
@@ -75,7 +81,7 @@ def action_routes() -> list[Route]:
 
 def ask(request: Request) -> Response:
     """Return the page that describes the decision and has the button for it."""
-    return _answer(request, _asking)
+    return _answer(request, functools.partial(_asking, person=person_of_request(request)))
 
 
 async def act(request: Request) -> Response:
@@ -85,7 +91,7 @@ async def act(request: Request) -> Response:
     form = await _form(request)
 
     def perform(token: str, key: bytes) -> Response:
-        return _perform(token, key, form=form)
+        return _perform(token, key, form=form, person=person_of_request(request))
 
     return await run_in_threadpool(_answer, request, perform)
 
@@ -114,7 +120,7 @@ def _answer(request: Request, reply: Callable[[str, bytes], Response]) -> Respon
         return _refusal(HTTPStatus.SERVICE_UNAVAILABLE, text)
 
 
-def _asking(token: str, key: bytes) -> Response:
+def _asking(token: str, key: bytes, *, person: Person) -> Response:
     request = _load(token, key)
     if not request.alerts:
         return _nothing_left(request)
@@ -127,20 +133,24 @@ def _asking(token: str, key: bytes) -> Response:
         f'<label for="{WHY}">Reason (stored with the decision)</label>'
         f'<input id="{WHY}" name="{WHY}" maxlength="{MAX_WHY_LENGTH}">'
         f'<p><button type="submit">{button}</button></p></form>'
-        f'<p class="dim">The record names "{escaped(request.receiver)} link" as its author.</p>'
+        f'<p class="dim">{_author_text(request, person)}</p>'
     )
     return _page(f"{button}?", content)
 
 
-def _perform(token: str, key: bytes, *, form: dict[str, str]) -> Response:
+def _perform(token: str, key: bytes, *, form: dict[str, str], person: Person) -> Response:
     request = _load(token, key)
     if not is_page_proof(form.get(PROOF, ""), token, key=key):
         text = "Only the button on this link's own page changes anything. Open the link again."
         return _refusal(HTTPStatus.FORBIDDEN, text)
+    if access.owner_sign_in() is not None and not person.may(Role.TRIAGER):
+        text = with_code(f"This dashboard is read-only. {access.LINK_ADVICE}.", limit=_TITLE_LENGTH)
+        return _refusal(HTTPStatus.FORBIDDEN, text)
     if not request.alerts:
         return _nothing_left(request)
     try:
-        action_links.act(request, why=form.get(WHY, "").strip()[:MAX_WHY_LENGTH])
+        why = form.get(WHY, "").strip()[:MAX_WHY_LENGTH]
+        action_links.act(request, by=_author(request, person), why=why)
     except MeanwhileChanged:
         # The second half of a double click finds its request done.
         request = _load(token, key)
@@ -150,6 +160,20 @@ def _perform(token: str, key: bytes, *, form: dict[str, str]) -> Response:
     title = f"Done: {len(request.alerts)} now {request.state}"
     decided = [dataclasses.replace(alert, state=request.state) for alert in request.alerts]
     return _page(title, f"{_list(decided)}{_changed_text(request)}{_TO_ALERTS}")
+
+
+def _author(request: LinkRequest, person: Person) -> str:
+    has_owner = access.owner_sign_in() is not None
+    return person.name if has_owner and person.is_signed_in else f"{request.receiver} link"
+
+
+def _author_text(request: LinkRequest, person: Person) -> str:
+    """Return the name in the record, or how to get one on a dashboard of the local user."""
+    if access.owner_sign_in() is not None and not person.may(Role.TRIAGER):
+        # A link in a message is of another site, so its request comes without the cookie.
+        text = f"The button needs the sign-in of this machine's user. {access.LINK_ADVICE}."
+        return with_code(text, limit=_TITLE_LENGTH)
+    return f'The record names "{escaped(_author(request, person))}" as its author.'
 
 
 def _load(token: str, key: bytes) -> LinkRequest:

@@ -9,7 +9,7 @@ from http import HTTPStatus
 
 from starlette.responses import HTMLResponse, Response
 
-from compile_hud.app.ui.html import escaped
+from compile_hud.app.ui.html import escaped, with_code
 
 # Its colours are those of the browser, light or dark (color-scheme below).
 _STYLE = "body { font: 15px/1.5 sans-serif; max-width: 42em; margin: 3em auto; padding: 0 1em; }"
@@ -34,7 +34,7 @@ def status_page(
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark">'
         f'<title>{escaped(title)} - Compile HUD</title><style nonce="{nonce}">{_STYLE}</style>'
-        f"<h1>{escaped(title)}</h1><p>{escaped(text, limit=len(text))}</p>"
+        f"<h1>{escaped(title)}</h1><p>{with_code(text, limit=len(text))}</p>"
         f'<p><a href="{html.escape(address, quote=True)}">{escaped(words)}</a></p></html>'
     )
     policy = f"default-src 'none'; style-src 'nonce-{nonce}'; frame-ancestors 'none'"

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime, timezone
 from typing import Final, TextIO
 
@@ -29,6 +32,17 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info:
             document["traceback"] = self.formatException(record.exc_info)
         return json.dumps(document, default=str)
+
+
+def is_journal(env: Mapping[str, str]) -> bool:
+    """Return whether systemd's journal keeps standard output or error of this process."""
+    stream = env.get("JOURNAL_STREAM", "")
+    for descriptor in (1, 2):
+        with suppress(OSError):
+            status = os.fstat(descriptor)
+            if stream == f"{status.st_dev}:{status.st_ino}":
+                return True
+    return False
 
 
 def set_up_logging(kind: str, *, stream: TextIO) -> None:

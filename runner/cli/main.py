@@ -52,6 +52,12 @@ _TABLE = (
     ),
     ("serve", "serve", "serve", "Serve the dashboard alone."),
     (
+        "sign-in",
+        "serve",
+        "sign_in",
+        "Print the link that signs this machine's user in to the running dashboard, once.",
+    ),
+    (
         "list",
         "results.listings",
         "list_group",

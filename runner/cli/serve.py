@@ -17,10 +17,11 @@ from compile_hud.db.jobs.health import HEARTBEAT_INTERVAL_S
 from compile_hud.db.records.results import RunState, Verdict
 from compile_hud.db.records.triage import is_muted
 from compile_hud.db.shared.access_rules import refusal
-from compile_hud.db.shared.logging import FORMAT_VARIABLE
+from compile_hud.db.shared.local_sign_in import load_links
+from compile_hud.db.shared.logging import FORMAT_VARIABLE, is_journal
 from compile_hud.models_zoo.catalog.errors import UnknownNameError
 from compile_hud.runner.alerting.notifier import make_planner, send_waiting
-from compile_hud.runner.cli.output import with_workspace
+from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.cli.progress import log_format, new_progress
 from compile_hud.runner.cli.run.after_run import judge, texts_of
 from compile_hud.runner.cli.run.command import print_results, run_in_terminal
@@ -30,6 +31,7 @@ from compile_hud.runner.config.load import Config
 from compile_hud.runner.detection.detect import detect
 from compile_hud.runner.errors import (
     ConfigError,
+    DashboardUnavailable,
     JudgeProcessKilled,
     LockUnavailable,
     ResumeError,
@@ -72,12 +74,21 @@ open_option = click.option(
     is_flag=True,
     help="Without [auth], let everyone who reaches the address read everything.",
 )
+token_option = click.option(
+    "--no-token",
+    "has_token",
+    is_flag=True,
+    flag_value=False,
+    default=True,
+    help="Print no sign-in link: the dashboard only shows, to everyone on this machine.",
+)
 
 
 @click.command()
 @host_option
 @port_option
 @open_option
+@token_option
 @click.option("--exit-after-run", is_flag=True, help="End after the first run.")
 @with_workspace
 def up(
@@ -86,17 +97,18 @@ def up(
     host: str | None,
     port: int | None,
     is_open: bool,
+    has_token: bool,
     exit_after_run: bool,
 ) -> None:
     """Serve the dashboard, run the schedules and, in a new store, measure the quick suite."""
-    workspace = _with_address(workspace, host=host, port=port, is_open=is_open)
+    workspace = _with_address(workspace, host=host, port=port, is_open=is_open, has_token=has_token)
     # A file that is no store would never get a run. A missing or locked store may be available
     # later.
     workspace.store().check_is_store()
     config = workspace.config
     notify = new_progress(workspace)
     command = _command(config)
-    environment = dashboard_environment(config)
+    environment = dashboard_environment(config, shows_link=_shows_links())
     # Ctrl-C is how one ends it: exit code 0.
     with ExitStack() as stack:
         try:
@@ -147,10 +159,35 @@ def schedule(workspace: Workspace) -> None:
 @host_option
 @port_option
 @open_option
+@token_option
 @with_workspace
-def serve(workspace: Workspace, *, host: str | None, port: int | None, is_open: bool) -> None:
+def serve(
+    workspace: Workspace, *, host: str | None, port: int | None, is_open: bool, has_token: bool
+) -> None:
     """Serve the dashboard alone."""
-    serve_dashboard(_with_address(workspace, host=host, port=port, is_open=is_open))
+    serve_dashboard(
+        _with_address(workspace, host=host, port=port, is_open=is_open, has_token=has_token)
+    )
+
+
+@click.command("sign-in")
+@json_option
+@with_workspace
+def sign_in(workspace: Workspace, *, as_json: bool) -> None:
+    """Print the link that signs this machine's user in to the running dashboard, once."""
+    links = load_links(workspace.config.state_dir)
+    if not links:
+        folder = workspace.config.state_dir
+        raise DashboardUnavailable(
+            f"no dashboard of {folder} waits for its user to sign in; `hud serve` starts one on"
+            " 127.0.0.1. With [auth] people sign in on its page, and with --no-token it only shows",
+            state_dir=folder,
+        )
+    if as_json:
+        print_json([{"url": link.url} for link in links])
+    else:
+        for link in links:
+            click.echo(link.url)
 
 
 def serve_dashboard(workspace: Workspace) -> None:
@@ -161,7 +198,10 @@ def serve_dashboard(workspace: Workspace) -> None:
     new_progress(workspace)(LogMessage(text=f"dashboard: {url} (starting)"))
     sys.stderr.flush()
     sys.stdout.flush()
-    environment = {**dashboard_environment(config), FORMAT_VARIABLE: log_format()}
+    environment = {
+        **dashboard_environment(config, shows_link=_shows_links()),
+        FORMAT_VARIABLE: log_format(),
+    }
     os.execve(command[0], command, environment)
 
 
@@ -169,17 +209,24 @@ def _command(config: Config) -> list[str]:
     return dashboard_command(host=config.host, port=config.port, is_open=config.sign_in.is_open)
 
 
+def _shows_links() -> bool:
+    """Return whether standard output and error are no log that other people read."""
+    return log_format() != "json" and not is_journal(os.environ)
+
+
 def _with_address(
-    workspace: Workspace, *, host: str | None, port: int | None, is_open: bool
+    workspace: Workspace, *, host: str | None, port: int | None, is_open: bool, has_token: bool
 ) -> Workspace:
     """Return `workspace` with the listen address; raise ConfigError if that needs sign-in."""
     config = workspace.config
     host = config.host if host is None else host
-    sign_in = replace(config.sign_in, is_open=is_open or config.sign_in.is_open)
-    if problem := refusal(host, rules=sign_in.rules, is_open=sign_in.is_open):
+    settings = replace(
+        config.sign_in, is_open=is_open or config.sign_in.is_open, has_token=has_token
+    )
+    if problem := refusal(host, rules=settings.rules, is_open=settings.is_open):
         raise ConfigError(problem)
     port = check_dashboard(host=host, port=config.port if port is None else port)
-    config = replace(config, host=host, port=port, sign_in=sign_in)
+    config = replace(config, host=host, port=port, sign_in=settings)
     return replace(workspace, config=config)
 
 

@@ -29,7 +29,7 @@ class SignIn:
     """The access rules, and the sources of the sign-in's secrets.
 
     Relative paths of files are relative to `base`. With `is_open` the dashboard may listen on any
-    address without sign-in.
+    address without sign-in. With `has_token` the local user signs in with a one-time link.
     """
 
     base: Path
@@ -38,6 +38,7 @@ class SignIn:
     client_secret: str = ""
     cookie_secret: str = ""
     is_open: bool = False
+    has_token: bool = True
 
 
 def make_sign_in(
@@ -76,18 +77,40 @@ def make_sign_in(
     )
 
 
-def export_to_child(sign_in: SignIn, *, url: str, path: Path | None, env: Mapping[str, str]) -> str:
+def has_local_owner(sign_in: SignIn, *, host: str, public_url: str) -> bool:
+    """Return whether the local user owns a dashboard on `host` and signs in with a link.
+
+    A `public_url` of another machine is that of a proxy, which has its own rules.
+    """
+    is_local = is_loopback(host) and (
+        not public_url or is_loopback(urlsplit(public_url).hostname or "")
+    )
+    return sign_in.has_token and is_local and not sign_in.rules.has_sign_in
+
+
+def export_to_child(
+    sign_in: SignIn,
+    *,
+    url: str,
+    path: Path | None,
+    env: Mapping[str, str],
+    is_owned: bool = False,
+    shows_link: bool = False,
+) -> str:
     """Return `sign_in` as JSON for the dashboard's process, secrets included.
 
-    `url` is the public address of the dashboard. The dashboard rereads the lists of people from the
-    hud.toml at `path`. Raises ConfigError for a missing secret, and for a URL over which others
-    could intercept the sign-in.
+    `url` is the public address of the dashboard. With `is_owned` the local user signs in with a
+    link, which is shown on standard output where `shows_link`. The dashboard rereads the lists of
+    people from the hud.toml at `path`. Raises ConfigError for a missing secret, and for a URL over
+    which others could intercept the sign-in.
     """
     settings: dict[str, Any] = {
         "rules": sign_in.rules.to_json(),
         "path": "" if path is None else str(path.absolute()),
         "url": url,
     }
+    if is_owned:
+        settings |= {"is_owned": True, "shows_link": shows_link}
     if sign_in.rules.has_sign_in:
         _check_url(url)
         settings |= {

@@ -25,7 +25,7 @@ from compile_hud.db.shared.trace_paths import PERFETTO_VARIABLE, TRACES_VARIABLE
 from compile_hud.db.store import Store
 from compile_hud.runner.alerting.message_links import link_secret
 from compile_hud.runner.config.load import Config
-from compile_hud.runner.config.sign_in import export_to_child
+from compile_hud.runner.config.sign_in import export_to_child, has_local_owner
 from compile_hud.runner.config.snapshot import shown_settings
 from compile_hud.runner.errors import DashboardUnavailable
 from compile_hud.runner.events import LogMessage, Notify
@@ -160,8 +160,10 @@ def dashboard_command(*, host: str, port: int, is_open: bool = False) -> list[st
     return [*command, "--without-sign-in"] if is_open else command
 
 
-def dashboard_environment(config: Config) -> dict[str, str]:
+def dashboard_environment(config: Config, *, shows_link: bool = False) -> dict[str, str]:
     """Return the environment variables that carry the settings to the dashboard.
+
+    With `shows_link` it prints the sign-in link of a local owner.
 
     Arguments would expose a password in a URL, since every user can read a process's arguments.
     Raises ConfigError if the secret of links is not in its configured source.
@@ -174,15 +176,22 @@ def dashboard_environment(config: Config) -> dict[str, str]:
         STATE_VARIABLE: str(config.state_dir.absolute()),
         TRACES_VARIABLE: "" if folder is None else str(folder.absolute()),
         PERFETTO_VARIABLE: config.perfetto_url,
-        ACCESS_VARIABLE: _access(config),
+        ACCESS_VARIABLE: _access(config, shows_link=shows_link),
         LINK_SECRET_VARIABLE: secret,
         SETTINGS_VARIABLE: settings_to_json(shown_settings(config.path, env=os.environ)),
     }
 
 
-def _access(config: Config) -> str:
+def _access(config: Config, *, shows_link: bool) -> str:
     url = config.public_url or dashboard_url(host=config.host, port=config.port)
-    return export_to_child(config.sign_in, url=url, path=config.path, env=os.environ)
+    return export_to_child(
+        config.sign_in,
+        url=url,
+        path=config.path,
+        env=os.environ,
+        is_owned=has_local_owner(config.sign_in, host=config.host, public_url=config.public_url),
+        shows_link=shows_link,
+    )
 
 
 def check_dashboard(*, host: str, port: int) -> int:

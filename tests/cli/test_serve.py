@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 import threading
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -14,6 +15,8 @@ from compile_hud.db.errors import StoreLocked
 from compile_hud.db.jobs.health import load_health
 from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.results import Outcome, RunState
+from compile_hud.db.shared.access_rules import ACCESS_VARIABLE
+from compile_hud.db.shared.local_sign_in import write_link
 from compile_hud.db.store import Store
 from compile_hud.runner.detection.detect import DetectReport
 from compile_hud.runner.errors import ExecutorError, JudgeProcessKilled
@@ -300,3 +303,54 @@ def test_a_store_that_takes_nothing_is_not_queried_again_to_be_judged(
     monkeypatch.setattr(ResultWriter, "drain", lambda _keeper: DrainReport(error="held by PID 7"))
     result = terminal.hud("up", "--port", "0", "--exit-after-run")
     assert "not judged" not in result.stderr
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """Return the access settings that `hud serve` has given to its dashboards."""
+    given: list[dict[str, Any]] = []
+
+    def execve(_path: str, _command: list[str], environment: dict[str, str]) -> None:
+        given.append(json.loads(environment[ACCESS_VARIABLE]))
+
+    monkeypatch.setattr(os, "execve", execve)
+    return given
+
+
+@pytest.mark.parametrize(
+    ("options", "is_owned"),
+    [
+        ([], True),
+        (["--no-token"], False),
+        (["--host", "0.0.0.0", "--without-sign-in"], False),
+        (["--host", "::1"], True),
+    ],
+)
+def test_the_local_user_owns_a_dashboard_on_loopback(
+    options: list[str], is_owned: bool, terminal: Terminal, served: list[dict[str, Any]]
+) -> None:
+    assert terminal.hud("serve", "--port", "0", *options).exit_code == 0
+    (settings,) = served
+    assert settings.get("is_owned", False) is is_owned
+    assert settings.get("shows_link", False) is is_owned
+
+
+def test_a_log_gets_no_link(
+    terminal: Terminal, served: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal.hud("--log-format", "json", "serve", "--port", "0")
+    status = os.fstat(1)
+    monkeypatch.setenv("JOURNAL_STREAM", f"{status.st_dev}:{status.st_ino}")
+    terminal.hud("serve", "--port", "0")
+    assert [(item["is_owned"], item["shows_link"]) for item in served] == [(True, False)] * 2
+
+
+def test_sign_in_prints_the_links_of_running_dashboards(terminal: Terminal) -> None:
+    error = terminal.error("sign-in")
+    assert error.code == "dashboard-unavailable"
+    state_dir = terminal.folder / ".hud"
+    urls = [f"http://127.0.0.1:{port}/sign-in?token=t{port}" for port in (9000, 10000)]
+    for port, url in zip((9000, 10000), urls, strict=True):
+        write_link(state_dir, url, port=port)
+    assert terminal.hud("sign-in").stdout.splitlines() == urls
+    assert terminal.json("sign-in", "--json") == [{"url": url} for url in urls]

@@ -61,7 +61,7 @@ def test_commands_in_the_documents_exist() -> None:
     used = {
         (document, word)
         for document in documents()
-        for word in re.findall(r"(?:^|`|/)hud ([a-z]+)", text_of(document), re.MULTILINE)
+        for word in re.findall(r"(?:^|`|/)hud ([a-z][a-z-]*)", text_of(document), re.MULTILINE)
     }
     assert not {(document, word) for document, word in used if word not in commands}
 

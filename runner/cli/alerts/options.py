@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -11,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from compile_hud.db.records.triage import is_reserved
+from compile_hud.db.shared.local_sign_in import local_user
 from compile_hud.runner.cli.output import gather_options, json_option, with_workspace
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -52,12 +51,7 @@ def deciding(function: _Function) -> _Function:
 
 def _person(by: str | None) -> str:
     if by is None:
-        try:
-            user = getpass.getuser()
-        except (KeyError, OSError):
-            # The user of a container often has no name.
-            return f"uid {os.getuid()}"
-        return f"user {user}" if is_reserved(user) else user
+        return local_user()
     if is_reserved(by):
         raise click.UsageError(f"--by is {by!r}; give the name of a person")
     return by.strip()

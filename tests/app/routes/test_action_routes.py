@@ -16,6 +16,8 @@ from starlette.testclient import TestClient
 from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.app import clock
+from compile_hud.app.auth import access
+from compile_hud.app.auth.owner import OwnerSignIn
 from compile_hud.app.data.action_links import MeanwhileChanged, act, load_link_request
 from compile_hud.app.server.action_routes import MAX_WHY_LENGTH, action_routes
 from compile_hud.db.alerts.action_links import (
@@ -177,7 +179,7 @@ def test_an_old_request_is_not_executed(store: Store) -> None:
     requests = load_link_request(action_link)
     revise(store, [replace(alert, state=AlertState.FIXED)])
     with pytest.raises(MeanwhileChanged):
-        act(requests, why="")
+        act(requests, by="team link", why="")
     assert states(store, "a") == ["fixed"]
 
 
@@ -318,7 +320,7 @@ def test_nothing_from_the_store_is_markup_and_no_other_site_may_use_the_page(
     assert "default-src 'none'" in policy
     assert "frame-ancestors 'none'" in policy
     assert "form-action 'self'" in policy
-    assert answer.headers["referrer-policy"] == "no-referrer"
+    assert answer.headers["referrer-policy"] == "same-origin"
     assert answer.headers["cache-control"] == "no-store"
 
 
@@ -330,3 +332,36 @@ def test_an_endless_reason_is_cut(store: Store, client: TestClient) -> None:
 
 def test_no_other_method_is_known(client: TestClient) -> None:
     assert client.put("/act/x").status_code == 405
+
+
+@pytest.fixture
+def owner(monkeypatch: pytest.MonkeyPatch) -> OwnerSignIn:
+    """Return the sign-in of the local user of this dashboard."""
+    owner = OwnerSignIn(name="grace", url="http://127.0.0.1:8611", save=lambda _link: None)
+    monkeypatch.setattr(access, "owner_sign_in", lambda: owner)
+    return owner
+
+
+@pytest.mark.usefixtures("owner")
+def test_a_link_only_shows_before_the_owner_has_signed_in(
+    store: Store, client: TestClient, words: SnapshotAssertion
+) -> None:
+    tell(store, make_alert("a"))
+    path = link(store)
+    assert visible_text(client.get(path).text) == words
+    answer = press(client, path)
+    assert (answer.status_code, states(store, "a")) == (403, ["open"])
+    assert visible_text(answer.text) == words
+
+
+def test_the_owner_decides_by_a_link_under_the_own_name(
+    store: Store, client: TestClient, owner: OwnerSignIn
+) -> None:
+    tell(store, make_alert("a"))
+    cookie = owner.exchange(owner.link().partition("token=")[2])
+    assert cookie is not None
+    client.cookies.set(owner.cookie_name, cookie)
+    path = link(store)
+    assert "grace" in visible_text(client.get(path).text)
+    assert (press(client, path).status_code, states(store, "a")) == (200, ["acknowledged"])
+    assert load_changes(store, alert_id="a")[-1].by == "grace"

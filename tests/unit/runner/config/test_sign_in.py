@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.shared.access_rules import AccessRules, Role
 from compile_hud.runner.config.load import parse_config
-from compile_hud.runner.config.sign_in import SignIn, export_to_child
+from compile_hud.runner.config.sign_in import SignIn, export_to_child, has_local_owner
 from compile_hud.runner.errors import ConfigError
 
 AUTH = """
@@ -133,3 +134,30 @@ def test_sign_in_that_cannot_work_or_be_kept_secret_is_refused(
 def test_listening_anywhere_can_be_meant() -> None:
     assert sign_in("[server]\nwithout_sign_in = true").is_open
     assert not sign_in("").is_open
+
+
+@pytest.mark.parametrize(
+    ("host", "public_url", "is_owned"),
+    [
+        ("127.0.0.1", "", True),
+        ("::1", "", True),
+        ("localhost", "http://localhost:9000", True),
+        ("127.0.0.7", "http://[::1]:8501/hud", True),
+        ("0.0.0.0", "", False),
+        ("10.0.0.7", "", False),
+        # A proxy in front of it has rules of its own.
+        ("127.0.0.1", "https://hud.example.org", False),
+        ("127.0.0.1", "http://127.0.0.1.example.org", False),
+    ],
+)
+def test_a_dashboard_that_only_this_machine_reaches_belongs_to_its_user(
+    host: str, public_url: str, is_owned: bool
+) -> None:
+    assert has_local_owner(sign_in(""), host=host, public_url=public_url) is is_owned
+
+
+def test_sign_in_and_no_token_leave_the_dashboard_without_owner() -> None:
+    host = {"host": "127.0.0.1", "public_url": ""}
+    assert not has_local_owner(sign_in(AUTH), **host)
+    assert not has_local_owner(replace(sign_in(""), has_token=False), **host)
+    assert has_local_owner(sign_in('[auth]\nanonymous = "triager"'), **host)
