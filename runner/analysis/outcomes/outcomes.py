@@ -2,9 +2,10 @@
 
 Method: no statistics; an outcome has no noise. A case is missing if a finished run planned it and
 has no result of it. It is also missing if it is overdue by its own cadence (cadence.py) and its
-suite ran three more times on the machine without planning it. A case that its suite regularly omits
-is seldom due, and is overdue as soon as its suite ran past that time. A whole suite is overdue by
-its schedule.
+suite ran three more times on the machine without planning it. Such a run plans most of the former
+companions of the case, or a new case with its settings under another name: a suite of one case has
+no companions when that case is renamed. A case that its suite regularly omits is seldom due, and is
+overdue as soon as its suite ran past that time. A whole suite is overdue by its schedule.
 A case that fails again in the same way within 14 points is intermittent, and is one alert.
 A case that its run deferred for lack of time was planned: it neither ended nor is missing.
 A lasting failure that changes its error remains one alert, since the case is broken all the while;
@@ -14,17 +15,20 @@ Outcomes compare across environments: a new driver that breaks a model is a chan
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from difflib import SequenceMatcher
 
 from compile_hud.db.records.alerts import OUTCOME, VANISHED, Alert, AlertState
 from compile_hud.db.records.results import (
     CUSTOM_SUITE,
     Case,
+    CaseKey,
     Outcome,
     RunState,
     Verdict,
@@ -52,7 +56,9 @@ ENDING_KINDS = (OUTCOME, VANISHED, LATE)
 RUNS_WITHOUT = 3
 # A run that plans less than this share of a case's former companions is another selection.
 MIN_COMPANIONS = 0.5
-
+# An alert names as many cases that may be the old one under a new name.
+MAX_NEW_NAMES = 2
+_PARTS = tuple(item.name for item in dataclasses.fields(CaseKey))
 
 _BAD = (Outcome.FAILED, Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY, Outcome.INACCURATE)
 # A compiler's message may be pages long; the first lines identify it.
@@ -74,6 +80,16 @@ class _SuiteRuns:
     times: Sequence[datetime]
     # The planned cases of each run, with those of other machines in the same execution, by run id.
     planned: Mapping[str, frozenset[str]]
+    # The names in each plan by part of a case's key, by the plan's id; filled when needed.
+    names: dict[int, dict[str, set[str]]] = field(default_factory=dict)
+
+    def names_of(self, run: PlannedRun) -> Mapping[str, set[str]]:
+        """Return the names in the plan of `run`, by part of a case's key."""
+        names = self.names.get(id(run.plan))
+        if names is None:
+            names = {part: {str(getattr(case, part)) for case in run.plan} for part in _PARTS}
+            self.names[id(run.plan)] = names
+        return names
 
     def after(self, start: datetime, *, before: datetime | None) -> list[PlannedRun]:
         """Return the finished runs between two times."""
@@ -230,9 +246,10 @@ def _missed(gap: _Gap) -> list[Alert]:
     limit = gap.late_from
     if limit is None or gap.runs[-1].at <= limit:
         return []
-    without = _runs_without(gap)
+    new_names = _new_names(gap)
+    without = _runs_without(gap, new_names)
     if len(without) >= RUNS_WITHOUT:
-        text = f"no longer planned in suite {gap.last.suite}"
+        text = f"no longer planned in suite {gap.last.suite}{_new_names_text(new_names)}"
         return [_gap_alert(gap, VANISHED, without, text)]
     if _comes_seldom(gap):
         beyond = [run for run in gap.runs if run.at > limit]
@@ -240,14 +257,47 @@ def _missed(gap: _Gap) -> list[Alert]:
     return []
 
 
-def _runs_without(gap: _Gap) -> list[PlannedRun]:
-    """Return the runs of a gap that planned enough of the former companions of its case."""
+def _new_names(gap: _Gap) -> dict[str, str]:
+    """Return the names that came instead of the case's own, by the new case's key, likeliest first.
+
+    Such a case differs in one name alone, and no run up to the last one of the old case planned it.
+    """
+    suite, run = gap.suite, gap.runs[0]
+    planned = suite.planned[run.id]
+    before = suite.runs[: bisect_right(suite.times, gap.last.at)]
+    key = Case.parse_key(gap.history.case.key)
+    names: dict[str, str] = {}
+    for part in _PARTS:
+        for name in suite.names_of(run)[part]:
+            other = "/".join(dataclasses.astuple(dataclasses.replace(key, **{part: name})))
+            if other in planned and not any(other in suite.planned[item.id] for item in before):
+                names[other] = name
+    own = gap.history.case.key
+    return dict(sorted(names.items(), key=lambda item: (-_likeness(own, item[0]), item[0])))
+
+
+def _likeness(key: str, other: str) -> float:
+    return SequenceMatcher(None, key, other).ratio()
+
+
+def _new_names_text(new_names: Mapping[str, str]) -> str:
+    if not new_names:
+        return ""
+    names = list(new_names.values())
+    more = f" and {len(names) - MAX_NEW_NAMES} more" if len(names) > MAX_NEW_NAMES else ""
+    listed = ", ".join(names[:MAX_NEW_NAMES]) + more
+    return f"; new there with the same settings: {listed} (a new name begins a new series)"
+
+
+def _runs_without(gap: _Gap, new_names: Mapping[str, str]) -> list[PlannedRun]:
+    """Return the runs of a gap that planned enough former companions of its case, or a new name."""
     planned = gap.suite.planned
     companions = planned[gap.last.run_id] - {gap.history.case.key}
     return [
         run
         for run in gap.runs
-        if companions and len(companions & planned[run.id]) >= MIN_COMPANIONS * len(companions)
+        if not new_names.keys().isdisjoint(planned[run.id])
+        or (companions and len(companions & planned[run.id]) >= MIN_COMPANIONS * len(companions))
     ]
 
 

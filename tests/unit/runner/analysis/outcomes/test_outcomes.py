@@ -217,9 +217,30 @@ def test_runs_of_a_much_smaller_selection_do_not_count() -> None:
     assert judge_outcomes(make_outcomes([whole, whole, *[{"vit": OK}] * 5])) == []
 
 
-def test_case_that_was_alone_in_its_suite_does_not_vanish_with_it() -> None:
-    plans = [*[{"bert": OK}] * 2, *[{"vit": OK}] * 4]
-    assert judge_outcomes(make_outcomes(plans)) == []
+@pytest.mark.parametrize("old", [["bert"], ["bert", "vit"]])
+def test_case_that_was_renamed_has_vanished_without_companions(
+    old: list[str], words: SnapshotAssertion
+) -> None:
+    before, after = dict.fromkeys(old, OK), dict.fromkeys([f"{name}-2" for name in old], OK)
+    assert judge_outcomes(make_outcomes([*[before] * 2, *[after] * 2])) == []
+    alerts = judge_outcomes(make_outcomes([*[before] * 2, *[after] * 3]))
+    assert [(alert.case.model, alert.kind) for alert in alerts] == [
+        (name, "vanished") for name in old
+    ]
+    assert [alert.cause_text for alert in alerts] == words
+
+
+def test_new_case_in_the_plan_of_a_vanished_one_is_named(words: SnapshotAssertion) -> None:
+    whole = {"bert": OK, "vit": OK, "t5": OK}
+    names = ["t5", "vit", *(f"bert-{number}" for number in range(2, 6))]
+    (alert,) = judge_outcomes(make_outcomes([whole, whole, *[dict.fromkeys(names, OK)] * 3]))
+    assert (alert.case.model, alert.cause_text) == ("bert", words)
+
+
+def test_another_selection_without_a_common_case_is_no_new_name() -> None:
+    histories = make_outcomes([*[{"bert": OK}] * 2, *[{"vit": OK}] * 7])
+    case = dataclasses.replace(histories[1].case, shape="large")
+    assert judge_outcomes([histories[0], dataclasses.replace(histories[1], case=case)]) == []
 
 
 def test_runs_of_another_suite_do_not_count() -> None:
