@@ -21,13 +21,17 @@ _MAX_NAMES = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CounterReport:
-    """The result of a file: the number of kernels with counters, and its names without a kernel."""
+    """The result of a file: the number of kernels with counters, and what of it was not used.
+
+    `unknown` are its names without a kernel.
+    """
 
     path: Path
     num_counters: int
     num_kernels: int
     num_all: int
     unknown: tuple[str, ...]
+    unread_columns: tuple[str, ...]
 
 
 def import_counters(
@@ -36,9 +40,10 @@ def import_counters(
     """Store the counters in `files` for the kernels of `result`, or raise ImportFailed."""
     # All files are read before the first one is stored, so a faulty file stores nothing.
     contents = [(path, read_counters(path)) for path in files]
-    matches = [_matched(path, kernels, result=result) for path, kernels in contents]
+    matches = [_matched(path, content.kernels, result=result) for path, content in contents]
     reports = []
-    for (path, kernels), names in zip(contents, matches, strict=True):
+    for (path, content), names in zip(contents, matches, strict=True):
+        kernels = content.kernels
         counters = {
             name: {counter: asdict(reading) for counter, reading in kernels[there].items()}
             for name, there in names.items()
@@ -50,6 +55,7 @@ def import_counters(
                 num_kernels=keep_counters(store, result.id, counters),
                 num_all=len(result.kernels),
                 unknown=tuple(sorted(set(kernels) - set(names.values()))),
+                unread_columns=content.unread_columns,
             )
         )
     return reports
@@ -79,6 +85,8 @@ def print_report(report: CounterReport) -> None:
     )
     if report.unknown:
         click.echo(f"  no such kernel in this case: {names_text(report.unknown)}", err=True)
+    if report.unread_columns:
+        click.echo(f"  columns that were not read: {names_text(report.unread_columns)}", err=True)
 
 
 def names_text(names: Sequence[str]) -> str:

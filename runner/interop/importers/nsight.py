@@ -5,7 +5,8 @@ a kernel; `ncu --csv --page raw`, a row a call with a column for each metric and
 `ncu --csv --page details`, a row for each metric of a call. Output of the program before a table,
 and lines of the profiler itself (`==PROF==`), are skipped. The formats are those of NVIDIA's
 documentation: https://docs.nvidia.com/nsight-compute/NsightComputeCli/ and
-https://docs.nvidia.com/nsight-systems/UserGuide/.
+https://docs.nvidia.com/nsight-systems/UserGuide/. Until 2022 Nsight Systems called that report
+gpukernsum and wrote words in full (`Average`); in 2020 it left the unit, nanoseconds, out.
 """
 
 from __future__ import annotations
@@ -24,15 +25,19 @@ MAX_COUNTERS = 5_000
 _COMMAND_LINE = "Command line profiler metrics"
 # A metric of Nsight Compute is named unit__what.how; `device__` metrics concern no kernel.
 _METRIC = re.compile(r"(?!device__)\w+__.+")
+# The names of all versions, in lower case without spaces.
 _NSYS = {
-    "Total Time": "nsys.total_s",
-    "Avg": "nsys.mean_s",
-    "Med": "nsys.median_s",
-    "Min": "nsys.min_s",
-    "Max": "nsys.max_s",
-    "StdDev": "nsys.stddev_s",
+    **dict.fromkeys(("totaltime", "total"), "nsys.total_s"),
+    **dict.fromkeys(("avg", "average", "mean"), "nsys.mean_s"),
+    **dict.fromkeys(("med", "median"), "nsys.median_s"),
+    **dict.fromkeys(("min", "minimum"), "nsys.min_s"),
+    **dict.fromkeys(("max", "maximum"), "nsys.max_s"),
+    **dict.fromkeys(("stddev", "standarddeviation"), "nsys.stddev_s"),
 }
-_NSYS_COLUMN = re.compile(r"(.+) \((ns|us|ms|s)\)")
+_NSYS_COLUMN = re.compile(r"(?P<name>.+?)\s*(?:\((?P<unit>ns|us|ms|s|nsec|usec|msec|sec)\))?")
+_NSYS_UNITS = {"nsec": "ns", "usec": "us", "msec": "ms", "sec": "s"}
+# The share of all kernels follows from the totals.
+_NSYS_OTHER = re.compile(r"Name|Instances|Time ?\(%\)")
 _NUMBER = re.compile(r"-?(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _DIGITS = re.compile(r"-?\d[\d.,]*")
 _UNIT = re.compile(r"([numkKMGT]?)(byte|second|s|hz|Hz)(?:/(?:second|s))?")
@@ -68,6 +73,7 @@ class _NsightTable:
     header: list[str]
     take: Callable[[_NsightTable, dict[str, str], int], None]
     kernels: dict[str, dict[str, _Sum]]
+    unread: dict[str, None]
     units: dict[str, str] = field(default_factory=dict)
 
     def row(self, cells: Sequence[str], line: int) -> None:
@@ -107,13 +113,22 @@ class _NsightTable:
         return None
 
 
-def read_counters(path: Path) -> dict[str, dict[str, CounterMean]]:
-    """Return the counters of the file at `path`, by kernel and counter.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CounterFile:
+    """The counters of a file by kernel and counter, and the columns that were not read."""
+
+    kernels: Mapping[str, Mapping[str, CounterMean]]
+    unread_columns: tuple[str, ...] = ()
+
+
+def read_counters(path: Path) -> CounterFile:
+    """Return the counters of the file at `path`.
 
     Raises ImportFailed with the line for any other kind of file.
     """
     source = Source(path)
     kernels: dict[str, dict[str, _Sum]] = {}
+    unread: dict[str, None] = {}
     table: _NsightTable | None = None
     for line, text in source.lines():
         if not text.strip():
@@ -121,7 +136,7 @@ def read_counters(path: Path) -> dict[str, dict[str, CounterMean]]:
         elif text.startswith("=="):
             continue
         elif table is None:
-            table = _table_of(source, text, line=line, kernels=kernels)
+            table = _table_of(source, text, line=line, kernels=kernels, unread=unread)
         else:
             table.row(source.cells(line, text), line)
     if not kernels:
@@ -130,17 +145,23 @@ def read_counters(path: Path) -> dict[str, dict[str, CounterMean]]:
             " cuda_gpu_kern_sum --format csv` or `ncu --csv --page raw` prints",
             1,
         )
-    return {
+    means = {
         kernel: {
             name: CounterMean(value=sums.total / sums.count, unit=sums.unit, num_rows=sums.count)
             for name, sums in counters.items()
         }
         for kernel, counters in kernels.items()
     }
+    return CounterFile(kernels=means, unread_columns=tuple(unread))
 
 
 def _table_of(
-    source: Source, text: str, *, line: int, kernels: dict[str, dict[str, _Sum]]
+    source: Source,
+    text: str,
+    *,
+    line: int,
+    kernels: dict[str, dict[str, _Sum]],
+    unread: dict[str, None],
 ) -> _NsightTable | None:
     """Return the table whose header is `text`, None when it is none."""
     # A line before the header may be no CSV.
@@ -157,7 +178,7 @@ def _table_of(
         return None
     if len(set(header)) < len(header):
         raise source.error("the header has a column twice", line)
-    return _NsightTable(source, header, take, kernels)
+    return _NsightTable(source, header, take, kernels, unread)
 
 
 def _take_raw(table: _NsightTable, row: dict[str, str], line: int) -> None:
@@ -192,10 +213,21 @@ def _take_summary(table: _NsightTable, row: dict[str, str], line: int) -> None:
         raise table.source.error(f"Instances is {row['Instances']!r:.100}, not a number", line)
     table.add(kernel, "nsys.calls", (calls, "calls"), line=line)
     for column, text in row.items():
-        match = _NSYS_COLUMN.fullmatch(column)
-        counter = _NSYS.get(match[1]) if match else None
-        if match and counter and (number := table.number(text, line)) is not None:
-            table.add(kernel, counter, _plain(number, match[2]), line=line)
+        counter, unit = _summary_column(column)
+        if counter and (number := table.number(text, line)) is not None:
+            table.add(kernel, counter, _plain(number, unit), line=line)
+        elif not counter and not _NSYS_OTHER.fullmatch(column):
+            table.unread[column] = None
+
+
+def _summary_column(column: str) -> tuple[str, str]:
+    """Return the counter in a column of a summary, empty for none, and its unit."""
+    match = _NSYS_COLUMN.fullmatch(column)
+    if match is None:
+        return "", ""
+    counter = _NSYS.get("".join(match["name"].split()).lower(), "")
+    unit = match["unit"] or "ns"
+    return counter, _NSYS_UNITS.get(unit, unit)
 
 
 def _plain(number: float, unit: str) -> tuple[float, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,12 @@ from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.runner.errors import ImportFailed
 from compile_hud.runner.interop.importers import nsight
-from compile_hud.runner.interop.importers.nsight import CounterMean, match_names, read_counters
+from compile_hud.runner.interop.importers.nsight import (
+    CounterFile,
+    CounterMean,
+    match_names,
+    read_counters,
+)
 from tests.support.examples import examples
 from tests.support.words import short_id
 
@@ -43,10 +49,14 @@ DETAILS = f'''"ID","Kernel Name","Section Name","Metric Name","Metric Unit","Met
 '''
 
 
-def read(folder: Path, text: str | bytes) -> dict[str, dict[str, CounterMean]]:
+def read_file(folder: Path, text: str | bytes) -> CounterFile:
     path = folder / "kernels.csv"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return read_counters(path)
+
+
+def read(folder: Path, text: str | bytes) -> Mapping[str, Mapping[str, CounterMean]]:
+    return read_file(folder, text).kernels
 
 
 def test_a_summary_of_nsight_systems_is_read_in_seconds(tmp_path: Path) -> None:
@@ -60,6 +70,53 @@ def test_a_summary_of_nsight_systems_is_read_in_seconds(tmp_path: Path) -> None:
         *("nsys.calls", "nsys.total_s", "nsys.mean_s", "nsys.median_s"),
         *("nsys.min_s", "nsys.max_s", "nsys.stddev_s"),
     }
+
+
+@pytest.mark.parametrize(
+    ("header", "row"),
+    [
+        ("Time(%),Total Time,Instances,Average,Minimum,Maximum", "9.5,7500,3,2500.0,2100,2900"),
+        (
+            "Time(%),Total Time (ns),Instances,Average (ns),Minimum (ns),Maximum (ns),StdDev (ns)",
+            "9.5,7500,3,2500.0,2100,2900,330.0",
+        ),
+        (
+            "Time (%),Total Time (usec),Instances,Avg (usec),Median (usec),Min (usec)",
+            "9.5,7.5,3,2.5,2.4,2.1",
+        ),
+        (
+            "Time (%),Total Time (ms),Instances,Avg (ms),Med (ms),Max (ms),StdDev (ms)",
+            "9.5,0.0075,3,0.0025,0.0024,0.0029,0.00033",
+        ),
+    ],
+)
+def test_each_version_and_unit_of_nsight_systems_gives_the_same_counters(
+    tmp_path: Path, header: str, row: str
+) -> None:
+    content = read_file(tmp_path, f"{header},Name\n{row},{TRITON}\n")
+    assert content.unread_columns == ()
+    values = {name: item.value for name, item in content.kernels[TRITON].items()}
+    expected = {
+        "nsys.calls": 3,
+        "nsys.total_s": 7.5e-6,
+        "nsys.mean_s": 2.5e-6,
+        "nsys.median_s": 2.4e-6,
+        "nsys.min_s": 2.1e-6,
+        "nsys.max_s": 2.9e-6,
+        "nsys.stddev_s": 3.3e-7,
+    }
+    assert values == pytest.approx({name: expected[name] for name in values})
+    assert len(values) == header.count(",")
+
+
+def test_a_column_that_is_not_read_is_named(tmp_path: Path) -> None:
+    lines = SUMMARY.splitlines()
+    wider = [
+        f"{line},{extra}" for line, extra in zip(lines[3:], ["GridXYZ", "8", "9"], strict=True)
+    ]
+    content = read_file(tmp_path, "\n".join(wider).replace("StdDev", "Skewness") + "\n")
+    assert content.unread_columns == ("Skewness (ns)", "GridXYZ")
+    assert "nsys.stddev_s" not in content.kernels[TRITON]
 
 
 def test_raw_counters_are_means_over_calls_in_plain_units(tmp_path: Path) -> None:

@@ -19,7 +19,10 @@ ADD = replace(make_kernel("triton_poi_fused_add_0", library="triton"), launch={"
 GEMM = make_kernel("ampere_sgemm", library="cublas", kind="gemm", mean_s=0.005)
 SM = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
 NCU = f'"ID","Kernel Name","{SM}"\n"","","%"\n"0","{ADD.name}","62.5"\n'
-NSYS = "Time (%),Total Time (ns),Instances,Name\n100.0,6000,3,ampere_sgemm\n0.0,1,1,\x1b[31mother\n"
+NSYS = (
+    "Time (%),Total Time (ns),Instances,Kind\x1b[31m,Name\n100.0,6000,3,a,ampere_sgemm\n"
+    "0.0,1,1,b,\x1b[31mother\n"
+)
 
 
 @pytest.fixture
@@ -67,7 +70,14 @@ def test_the_same_file_twice_changes_nothing(terminal: Terminal) -> None:
     assert first == {
         "result_id": "r1",
         "files": [
-            {"path": "ncu.csv", "num_counters": 1, "num_kernels": 1, "num_all": 2, "unknown": []}
+            {
+                "path": "ncu.csv",
+                "num_counters": 1,
+                "num_kernels": 1,
+                "num_all": 2,
+                "unknown": [],
+                "unread_columns": [],
+            }
         ],
     }
     before = terminal.hud("kernels", "latest", "bert", "--json").stdout
