@@ -38,7 +38,8 @@ from torch._inductor.cpu_vec_isa import pick_vec_isa
 from compile_hud.db.records.results import Outcome
 from compile_hud.models_zoo.building.loader import ModelLoadError
 from compile_hud.models_zoo.catalog.spec import ZOO_PREFIX
-from compile_hud.runner.measure.compile.source_locations import failure_reason
+from compile_hud.runner.measure.compile.compiler_warnings import with_compiler_warnings
+from compile_hud.runner.measure.compile.dynamo import compile_failure_reason
 from compile_hud.runner.measure.device import open_device
 from compile_hud.runner.measure.environment_facts import gather_facts
 from compile_hud.runner.measure.latency.timing import garbage_collection_paused
@@ -268,7 +269,8 @@ def _launch_work(request: LaunchRequest) -> Callable[[], None]:
         limit = request.settings.memory_limit_bytes
         if limit is not None:
             _limit_memory(limit, is_cuda=request.case.device == "cuda")
-        write_json(Path(request.report_path), _report(request).to_json())
+        report = with_compiler_warnings(partial(_report, request))
+        write_json(Path(request.report_path), report.to_json())
 
     return work
 
@@ -303,9 +305,10 @@ def _failure(outcome: Outcome, error: BaseException, *, build: str) -> LaunchRep
             sys.stderr.write(f"{error}\n")
         else:
             traceback.print_exc()
-        return LaunchReport(outcome=outcome, reason=failure_reason(error))
+        return LaunchReport(outcome=outcome, reason=compile_failure_reason(error))
     sys.stderr.write(own.text)
-    return LaunchReport(outcome=outcome, reason=failure_reason(error, location=own.location))
+    reason = compile_failure_reason(error, location=own.location)
+    return LaunchReport(outcome=outcome, reason=reason)
 
 
 def _facts_work(order: Mapping[str, Any]) -> Callable[[], None]:

@@ -166,7 +166,7 @@ def effective_mode(
             fallback(
                 case.mode,
                 ran="eager",
-                why="Dynamo captured no graph: every operator ran eagerly",
+                why=f"Dynamo captured no graph: every operator ran eagerly{_skip_reason(counts)}",
                 hint="run with TORCH_LOGS=graph_breaks to see what stopped it",
             ),
         )
@@ -195,6 +195,13 @@ def effective_mode(
         )
         notes.insert(0, fallback(case.mode, ran=mode, why="; ".join(reasons), hint=hint))
     return mode, tuple(notes)
+
+
+def _skip_reason(counts: CompileCounts) -> str:
+    if not counts.skipped:
+        return ""
+    first = counts.skipped[0]
+    return f" ({first.reason}{first.end})"
 
 
 def _no_cudagraphs_reason(counts: CompileCounts, *, device: Device) -> str:

@@ -21,8 +21,11 @@ from compile_hud.runner.measure.compile.phases import CompileClock
 from compile_hud.runner.measure.compile.source_locations import (
     MAX_LOCATIONS,
     CodeLocation,
+    failure_reason,
+    limit_reason,
     location_of_break,
     location_of_recompile,
+    location_of_skip,
     shorten,
 )
 
@@ -32,6 +35,8 @@ _TORCH_FOLDER = str(Path(torch.__file__).parent)
 _GUARD_KIND = re.compile(r"^[| ]*\+- ([A-Z][A-Z_]+): ", re.MULTILINE)
 # Texts in which versions of torch report that a frame was compiled too often.
 _LIMIT_TEXTS = ("recompile limit", "recompile_limit", "cache_size_limit")
+# torch's error where a frame must not run eagerly beyond the limit, as with fullgraph.
+_LIMIT_ERROR = "FailOnRecompileLimitHit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +53,8 @@ class CompileCounts:
     recompiles: tuple[CodeLocation, ...] = ()
     # Dynamo gave up on these frames after too many recompiles; calls of them may run eagerly.
     at_limit: tuple[CodeLocation, ...] = ()
+    # Dynamo runs these functions eagerly, as a whole.
+    skipped: tuple[CodeLocation, ...] = ()
     # Hits, misses and bypasses of Inductor's and AOTAutograd's caches of graphs.
     cache: Mapping[str, int] = field(default_factory=dict)
 
@@ -109,6 +116,7 @@ def read_counts() -> CompileCounts:
     # The attempt at which Dynamo gives up has a reason, and no graph.
     at_limit = [item for item in recompiled if _is_at_limit(item)]
     skips = [reason for item in metrics if (reason := _text(item, "cudagraph_skip_reason"))]
+    skipped = [item for item in metrics if _text(item, "fail_type") and not _is_at_limit(item)]
     return CompileCounts(
         num_graphs=int(counters["stats"]["unique_graphs"]),
         num_graph_breaks=sum(int(count) for count in breaks.values()),
@@ -119,6 +127,7 @@ def read_counts() -> CompileCounts:
         graph_breaks=_graph_breaks([str(reason) for reason in breaks]),
         recompiles=tuple(map(_recompile, recompiled[:MAX_LOCATIONS])),
         at_limit=tuple(map(_recompile, at_limit[:MAX_LOCATIONS])),
+        skipped=tuple(map(_skip, skipped[:MAX_LOCATIONS])),
         cache={
             f"{name}_{event}": int(counted[f"{prefix}_{counter}"])
             for name, counted, prefix in (
@@ -128,6 +137,24 @@ def read_counts() -> CompileCounts:
             for event, counter in (("hits", "hit"), ("misses", "miss"), ("bypasses", "bypass"))
         },
     )
+
+
+def compile_failure_reason(error: BaseException, *, location: str = "") -> str:
+    """Return `failure_reason`; beyond the recompile limit it names the guard that failed last.
+
+    torch's own message names neither the guard nor its line.
+    """
+    text = f"{type(error).__name__} {error}"
+    if _LIMIT_ERROR in text or any(limit in text for limit in _LIMIT_TEXTS):
+        counts = read_counts()
+        # Older versions of torch leave the failed compilation out of the metrics.
+        last = (*counts.recompiles, *counts.at_limit)[-1:]
+        if last:
+            limit = getattr(torch._dynamo.config, "recompile_limit", None)
+            return limit_reason(
+                type(error).__name__, last[0], num_recompiles=counts.num_recompiles, limit=limit
+            )
+    return failure_reason(error, location=location)
 
 
 def read_guard_kinds() -> dict[str, int] | None:
@@ -216,7 +243,18 @@ def _recompile(item: Any) -> CodeLocation:
     )
 
 
+def _skip(item: Any) -> CodeLocation:
+    return location_of_skip(
+        str(_text(item, "fail_reason") or _text(item, "fail_type")),
+        file=_text(item, "fail_user_frame_filename") or _text(item, "co_filename"),
+        line=getattr(item, "fail_user_frame_lineno", None),
+        function=_text(item, "co_name"),
+    )
+
+
 def _is_at_limit(item: object) -> bool:
+    if _text(item, "fail_type") == _LIMIT_ERROR:
+        return True
     failure = (_text(item, "fail_reason") or "").lower()
     return any(text in failure for text in _LIMIT_TEXTS)
 

@@ -14,9 +14,12 @@ MAX_REASON_CHARS = 600
 MAX_FAILURE_CHARS = 500
 # Dynamo starts a quote of the model's lines in an error with this text.
 USER_CODE = "\nfrom user code:\n"
+GUARD_HINT = "hold the value that changes in a tensor, or mark it dynamic"
 # An example is `0/3: self.n == 3   # self.n += 1  # folder/model.py:11 in forward (HINT: ...)`.
 _GUARD = re.compile(r"^\d+/\d+: *(?P<guard>.*?) *(?:# |$)", re.MULTILINE)
 _GUARD_LOCATION = re.compile(r"# (?P<file>\S+):(?P<line>\d+) in (?P<function>\S+)")
+# Dynamo indents its explanations and hints below each reason of a graph break.
+_HEAD = re.compile(r"^(?![\s*]|$|User stack|For more)")
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
 
 
@@ -28,6 +31,13 @@ class CodeLocation:
     file: str | None = None
     line: int | None = None
     function: str | None = None
+
+    @property
+    def end(self) -> str:
+        """Return the end of a sentence about it: ` at net.py:11`; empty where no line is known."""
+        if self.file is None or self.line is None:
+            return ""
+        return f" at {os.path.basename(self.file)}:{self.line}"
 
 
 def location_of_break(
@@ -65,6 +75,32 @@ def location_of_recompile(text: str, *, frame: CodeLocation) -> CodeLocation:
         file=os.path.realpath(file) if os.path.isabs(file) else file,
         line=int(matches[-1]["line"]),
         function=matches[-1]["function"],
+    )
+
+
+def location_of_skip(
+    text: str, *, file: str | None, line: int | None, function: str | None
+) -> CodeLocation:
+    """Return the reasons for which Dynamo skipped a function, without its explanations."""
+    heads = [head for head in text.splitlines() if _HEAD.match(head)]
+    return CodeLocation(
+        reason=shorten("; ".join(heads) or _one_line(text)),
+        file=None if file is None else os.path.realpath(file),
+        line=line,
+        function=function,
+    )
+
+
+def limit_reason(error: str, last: CodeLocation, *, num_recompiles: int, limit: int | None) -> str:
+    """Return the reason of a failure at Dynamo's recompile limit: guard, line, remedy."""
+    bound = "" if limit is None else f" of {limit}"
+    times = "recompile" if num_recompiles == 1 else "recompiles"
+    end = f" ({last.end.strip()} in {last.function})" if last.end else ""
+    guard = last.reason[: MAX_FAILURE_CHARS // 3]
+    return (
+        f"{error}: recompile limit{bound} reached after {num_recompiles} {times}: the guard"
+        f" `{guard}` failed; {GUARD_HINT}; TORCH_LOGS=recompiles shows each; without fullgraph"
+        f" such calls run eagerly{end}"
     )
 
 

@@ -28,7 +28,7 @@ from compile_hud.runner.measure.compile.dynamo import (
     reset,
 )
 from compile_hud.runner.measure.compile.phases import AOT, BACKEND, DYNAMO, INDUCTOR, CompileClock
-from compile_hud.runner.measure.compile.source_locations import CodeLocation
+from compile_hud.runner.measure.compile.source_locations import GUARD_HINT, CodeLocation
 from compile_hud.runner.measure.context import Context, Forward
 from compile_hud.runner.measure.kernels.generated_code import generated_modules, module_text
 from compile_hud.runner.measure.runtimes.exported import ExportedModel
@@ -43,7 +43,6 @@ PHASE_METRICS = {
 }
 # Warnings about the effective mode; only the last one counts.
 MODE_CODES = frozenset({"mode-fallback", "no-gemm-autotuned", "cudagraphs-unknown"})
-GUARD_HINT = "hold the value that changes in a tensor, or mark it dynamic"
 
 
 def compile_subject(context: Context) -> Forward:
@@ -84,6 +83,8 @@ def report_counts(context: Context, forward: Forward) -> None:
     _decide_mode(context, counts=counts)
     if counts.at_limit:
         _report_limit(context, forward, counts=counts)
+    if counts.skipped and counts.num_graphs > 0:
+        _report_skipped(context, skipped=counts.skipped)
     _report_sampling(context, recompiles=counts.recompiles)
     findings.details.update(
         graph_breaks=[dataclasses.asdict(location) for location in counts.graph_breaks],
@@ -126,7 +127,7 @@ def _report_limit(context: Context, forward: Forward, *, counts: CompileCounts) 
     context.findings.warn(
         "recompile-limit",
         f"Dynamo gave up after {counts.num_recompiles} recompiles, the last for `{last.reason}`"
-        f"{_at(last)}; calls whose guards fail run eagerly",
+        f"{last.end}; calls whose guards fail run eagerly",
         hint=f"{GUARD_HINT}; TORCH_LOGS=recompiles shows each",
     )
     if runs_compiled_code(context.step(forward)):
@@ -134,6 +135,16 @@ def _report_limit(context: Context, forward: Forward, *, counts: CompileCounts) 
     why = "nothing compiled ran any more once Dynamo had given up on recompiling"
     warning = fallback(context.request.case.mode, ran="eager", why=why, hint=GUARD_HINT)
     _set_mode(context, "eager", warnings=(warning,))
+
+
+def _report_skipped(context: Context, *, skipped: Sequence[CodeLocation]) -> None:
+    first, num_others = skipped[0], len({item.function for item in skipped}) - 1
+    others = f", and {num_others} other functions" if num_others else ""
+    context.findings.warn(
+        "frame-not-compiled",
+        f"Dynamo compiled nothing of `{first.function}`{others}: {first.reason}{first.end}",
+        hint="the function runs eagerly; TORCH_LOGS=graph_breaks shows what stopped it",
+    )
 
 
 def _report_sampling(context: Context, *, recompiles: Sequence[CodeLocation]) -> None:
@@ -150,7 +161,7 @@ def _report_sampling(context: Context, *, recompiles: Sequence[CodeLocation]) ->
             f"Dynamo compiled {num_compiles} times while samples were taken: some hold its time",
             hint=GUARD_HINT
             if last is None
-            else f"{GUARD_HINT}; the guard that failed last: `{last.reason}`{_at(last)}",
+            else f"{GUARD_HINT}; the guard that failed last: `{last.reason}`{last.end}",
         )
     num_recordings = context.compiles.num_recordings(since_s=since_s, until_s=until_s)
     if num_recordings:
@@ -224,7 +235,3 @@ def _save_artifacts(request: LaunchRequest) -> None:
     saved = torch.compiler.save_cache_artifacts()
     if saved is not None:
         Path(request.artifacts_path).write_bytes(saved[0])
-
-
-def _at(location: CodeLocation) -> str:
-    return "" if location.file is None else f" at {Path(location.file).name}:{location.line}"

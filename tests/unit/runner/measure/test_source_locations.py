@@ -12,8 +12,10 @@ from compile_hud.runner.measure.compile.source_locations import (
     MAX_REASON_CHARS,
     CodeLocation,
     failure_reason,
+    limit_reason,
     location_of_break,
     location_of_recompile,
+    location_of_skip,
 )
 
 FRAME = CodeLocation(reason="", file="/models/net.py", line=10, function="forward")
@@ -91,3 +93,40 @@ def test_the_line_of_the_model_survives_the_cut() -> None:
     assert len(reason) == MAX_FAILURE_CHARS
     assert reason.startswith("RuntimeError: xxx")
     assert reason.endswith("x (at net.py:43 in forward)")
+
+
+SKIP = """a print
+  Explanation: It writes.
+  Hint: Remove it.
+
+ For more details about this graph break, please visit: https://example.org/gb1.html
+
+*** While handling this graph break, another graph break occurred: ***
+
+a loop
+  Explanation: Loops are not supported.
+"""
+
+
+def test_the_reasons_of_a_skipped_function_come_without_explanations() -> None:
+    location = location_of_skip(SKIP, file="/models/net.py", line=8, function="step")
+    assert location == CodeLocation(
+        reason="a print; a loop",
+        file="/models/net.py",
+        line=8,
+        function="step",
+    )
+    plain = location_of_skip("  odd\n  text", file=None, line=None, function=None)
+    assert plain == CodeLocation(reason="odd text")
+    assert (location.end, plain.end) == (" at net.py:8", "")
+
+
+def test_a_recompile_limit_is_reported_with_guard_line_and_remedy(
+    words: SnapshotAssertion,
+) -> None:
+    last = CodeLocation(reason="n == 12", file="/models/net.py", line=11, function="step")
+    assert limit_reason("AtLimit", last, num_recompiles=7, limit=8) == words
+    nowhere = CodeLocation(reason="n" * MAX_REASON_CHARS)
+    reason = limit_reason("AtLimit", nowhere, num_recompiles=1, limit=None)
+    assert len(reason) < MAX_FAILURE_CHARS
+    assert reason.replace(nowhere.reason[: MAX_FAILURE_CHARS // 3], "GUARD") == words
