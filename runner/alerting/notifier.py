@@ -143,9 +143,9 @@ def build_messages(
         zip(listed, alerts_json(tuple(listed.values()), workspace=workspace), strict=True)
     )
     deciders = _deciders(listed.values(), store=store)
-    weekly_items = _weekly(notifications, workspace=workspace)
+    digests = _weekly(notifications, workspace=workspace)
     return [
-        weekly_items.get(notification.id)
+        digests.get(notification.id)
         or Item(
             notification=notification,
             alerts=tuple(documents[id] for id in ids[:MAX_LISTED_ALERTS]),
@@ -154,7 +154,7 @@ def build_messages(
             **_links(notification, [known[id] for id in ids], number=number, linker=linker),
         )
         for notification, ids in zip(notifications, current_ids, strict=True)
-        if ids or notification.id in weekly_items
+        if ids or notification.id in digests
     ]
 
 
@@ -163,10 +163,19 @@ def _weekly(notifications: Sequence[Notification], *, workspace: Workspace) -> d
     weekly_notifications = [item for item in notifications if item.kind is AlertChangeKind.WEEKLY]
     if not weekly_notifications:
         return {}
+    items = weekly_items(weekly_notifications, workspace=workspace)
+    # A digest without content is dropped.
+    return {
+        item.notification.id: item for item in items if item.weekly and not item.weekly.is_empty
+    }
+
+
+def weekly_items(notifications: Sequence[Notification], *, workspace: Workspace) -> list[Item]:
+    """Return these weekly digests with their content, which may be empty."""
     store, config = workspace.store(), workspace.config
     alerts, changes = load_alerts(store), load_changes(store)
-    items = {}
-    for notification in weekly_notifications:
+    items = []
+    for notification in notifications:
         until = notification.created_at
         routes = [item for item in routes_of(config) if notification.receiver in item.receivers]
         since = until - timedelta(days=7)
@@ -178,9 +187,7 @@ def _weekly(notifications: Sequence[Notification], *, workspace: Workspace) -> d
             until=until,
             url=f"{config.dashboard}/alerts",
         )
-        items[notification.id] = Item(
-            notification=notification, alerts=(), num_alerts=0, weekly=weekly
-        )
+        items.append(Item(notification=notification, alerts=(), num_alerts=0, weekly=weekly))
     return items
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+import re
+from datetime import datetime, timedelta, timezone
 from typing import Any, TypeVar
 
 import click
 
 NONE = "none"
+_UNITS = {"h": "hours", "d": "days", "w": "weeks"}
+_DURATION = re.compile(r"([0-9]{1,9})([hdw])")
 _Value = TypeVar("_Value")
 
 
@@ -50,6 +53,29 @@ class DateTimeType(click.ParamType[datetime]):
         if moment.tzinfo is None:
             return moment.replace(tzinfo=timezone.utc)
         return moment.astimezone(timezone.utc)
+
+
+class TimeOrDuration(click.ParamType[datetime | timedelta]):
+    """A time, or a duration from now such as `12h`, `3d` or `2w`."""
+
+    name = "time"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime | timedelta:
+        """Return the time or the duration that `value` stands for."""
+        if isinstance(value, timedelta):
+            return value
+        match = _DURATION.fullmatch(str(value))
+        if match is None:
+            try:
+                return DateTimeType().convert(value, param, ctx)
+            except click.BadParameter as error:
+                self.fail(f"{error.message}, nor a duration like 3d", param, ctx)
+        try:
+            return timedelta(**{_UNITS[match[2]]: int(match[1])})
+        except OverflowError:
+            self.fail(f"{value!r} is too long", param, ctx)
 
 
 class OrNone(click.ParamType[_Value | str]):

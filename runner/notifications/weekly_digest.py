@@ -45,6 +45,11 @@ class WeeklyDigest:
     noise: tuple[NoiseShare, ...]
     url: str
 
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nothing is open and nothing was fixed."""
+        return not (self.open or self.fixed)
+
     def to_json(self) -> dict[str, Any]:
         """Return the digest as a JSON object; alerts are named by their ids."""
         return {

@@ -11,6 +11,7 @@ import click
 import pytest
 
 from compile_hud.db.alerts.annotations import EVERYTHING, new_annotation
+from compile_hud.db.shared.local_sign_in import write_link
 from compile_hud.runner.cli.main import main
 from compile_hud.runner.doctor.check import Check, CheckState
 from tests.support.builders import (
@@ -42,6 +43,7 @@ COMMANDS = (
     "list suites",
     "list metrics",
     "list toolchains",
+    "sign-in",
     "toolchain list",
     "study list",
     "runs",
@@ -69,6 +71,7 @@ COMMANDS = (
     "alerts send",
     "alerts resend",
     "alerts test",
+    "alerts digest --dry-run",
     "alerts log",
     "alerts replay log.json",
     "annotate add 2030-01-01 driver --by ada",
@@ -129,6 +132,7 @@ def test_json_stands_alone_on_standard_output(
     result = terminal.hud("run", "--suite", "mine", "--json", "-")
     (tmp_path / "out.json").write_text(result.stdout)
     save_alerts(terminal.store(), [make_alert("aaa1")])
+    write_link(tmp_path / ".hud", "http://127.0.0.1:8501/sign-in?token=x", port=8501)
     exit_codes = {}
     for command in COMMANDS:
         result = terminal.hud(*command.split(), "--json")

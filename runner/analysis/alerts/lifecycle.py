@@ -72,7 +72,8 @@ def update_alerts(
 ) -> Update:
     """Return the update of `stored` by the alerts in `detected`.
 
-    User decisions stay: expected and noise always, acknowledged until the level is back. An ongoing
+    User decisions stay: expected and noise always, acknowledged until the level is back or the
+    mute of the alert has ended. An ongoing
     alert that is no longer detected, although its first bad run was judged, is over. One whose run
     is no longer in the store stays unchanged. A new alert has the owner and mute of its series by
     `settings`. `group` returns the event of each alert, by the alert's id; it gets each alert once,
@@ -255,19 +256,37 @@ def _merged(detected: _Detected, stored: Alert) -> Revision:
     alert = detected.alert
     if stored.state is AlertState.EXPECTED:
         return Revision(alert=stored)
-    state = alert.state
-    if stored.state is AlertState.NOISE or (
+    state, muted_until = alert.state, stored.muted_until
+    is_acknowledged = (
         stored.state is AlertState.ACKNOWLEDGED
         and state is AlertState.OPEN
         and not detected.is_relapse
-    ):
-        state = stored.state
-    merged = dataclasses.replace(
-        alert, state=state, owner=stored.owner, muted_until=stored.muted_until, note=stored.note
     )
+    is_due = is_acknowledged and _mute_ended(alert, stored)
+    if stored.state is AlertState.NOISE or (is_acknowledged and not is_due):
+        state = stored.state
+    elif is_due:
+        muted_until = None
+    merged = dataclasses.replace(
+        alert, state=state, owner=stored.owner, muted_until=muted_until, note=stored.note
+    )
+    if is_due:
+        return Revision(
+            alert=_with_evidence(merged, stored),
+            why=f"acknowledged until {stored.muted_until:%Y-%m-%d %H:%M} UTC",
+        )
     if not detected.is_relapse:
         merged = _with_evidence(merged, stored)
     return Revision(alert=merged, why=_reason(merged, stored))
+
+
+def _mute_ended(detected: Alert, stored: Alert) -> bool:
+    """Return whether the alert is seen for the first time after the end of its mute.
+
+    A mute that ended before the stored alert was seen last was over when it was acknowledged.
+    """
+    end = stored.muted_until
+    return end is not None and stored.last_seen < end <= detected.last_seen
 
 
 def _with_evidence(alert: Alert, stored: Alert) -> Alert:

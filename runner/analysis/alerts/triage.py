@@ -41,8 +41,12 @@ class TriageDecision:
 Decide = Callable[[Sequence[Alert]], TriageDecision]
 
 
-def set_state(alert_ids: Collection[str], state: AlertState, *, why: str = "") -> Decide:
+def set_state(
+    alert_ids: Collection[str], state: AlertState, *, why: str = "", until: datetime | None = None
+) -> Decide:
     """Return the decision that moves all alerts to `state`; it may raise AlertStateError.
+
+    With `until` they are muted as well. An acknowledged alert opens again when its mute has ended.
 
     An expected level includes the steps before it: earlier ongoing alerts of the series are set to
     expected as well.
@@ -53,9 +57,12 @@ def set_state(alert_ids: Collection[str], state: AlertState, *, why: str = "") -
         for alert in alerts:
             _check_allowed(alert, state)
         before = _leading_to(alerts, stored) if state is AlertState.EXPECTED else []
-        return _decision(
-            alerts, lambda item: dataclasses.replace(item, state=state), why=why, others=before
-        )
+
+        def revise(alert: Alert) -> Alert:
+            end = alert.muted_until if until is None else until
+            return dataclasses.replace(alert, state=state, muted_until=end)
+
+        return _decision(alerts, revise, why=why, others=before)
 
     return decide
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +45,16 @@ from compile_hud.runner.analysis.alerts.triage import (
 )
 from compile_hud.runner.analysis.outcomes.outcomes import fails_otherwise
 from compile_hud.runner.cli.alerts.options import DecisionOptions, FloorCommand, deciding
-from compile_hud.runner.cli.alerts.outbox import outbox, resend_dead, send_now, test_receivers
+from compile_hud.runner.cli.alerts.outbox import (
+    digest,
+    outbox,
+    resend_dead,
+    send_now,
+    test_receivers,
+)
+from compile_hud.runner.cli.alerts.selection import AlertFilters, select_alerts, selecting
 from compile_hud.runner.cli.alerts.text import (
+    changed_line,
     inherited_lines,
     print_alert,
     print_alerts,
@@ -54,7 +62,7 @@ from compile_hud.runner.cli.alerts.text import (
     print_code_diff,
     print_settings,
 )
-from compile_hud.runner.cli.option_types import NONE, DateTimeType, OrNone, Percentage
+from compile_hud.runner.cli.option_types import NONE, OrNone, Percentage, TimeOrDuration
 from compile_hud.runner.cli.output import json_option, print_json, say_when_missing, with_workspace
 from compile_hud.runner.cli.results.regressions import ALL_STATES
 from compile_hud.runner.files.json_files import read_json
@@ -63,6 +71,15 @@ from compile_hud.runner.workspace import Workspace
 
 # A pattern of a case and a metric has one of these signs, an id has none.
 _PATTERN_SIGNS = frozenset("/#*?[")
+# The states that a person has set, which can be taken back.
+_SETTLED = (AlertState.ACKNOWLEDGED, AlertState.EXPECTED, AlertState.NOISE)
+_STATE_WORDS = {
+    AlertState.OPEN: "reopened",
+    AlertState.ACKNOWLEDGED: "acknowledged",
+    AlertState.EXPECTED: "expected",
+    AlertState.NOISE: "marked as noise",
+}
+_ids_argument = click.argument("alert_ids", metavar="[ID]...", nargs=-1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,24 +187,49 @@ def _last_value(alert: Alert, *, store: Store) -> str:
 
 
 @alerts_group.command()
-@click.argument("alert_ids", metavar="ID...", nargs=-1, required=True)
+@_ids_argument
+@selecting
+@click.option(
+    "--until",
+    type=TimeOrDuration(),
+    metavar="TIME",
+    help="Mute them too; they open again after that date (UTC) or duration, such as 3d.",
+)
 @deciding
-def ack(workspace: Workspace, *, alert_ids: tuple[str, ...], options: DecisionOptions) -> None:
-    """Acknowledge alerts; they resolve when performance recovers."""
-    _set_state(workspace, alert_ids, AlertState.ACKNOWLEDGED, options=options)
+def ack(
+    workspace: Workspace,
+    *,
+    alert_ids: tuple[str, ...],
+    selection: AlertFilters,
+    until: datetime | timedelta | None,
+    options: DecisionOptions,
+) -> None:
+    """Acknowledge alerts, by id or by filters; they resolve when performance recovers."""
+    end = None if until is None else _end_of(until, now=workspace.dependencies.now())
+    _set_state(
+        workspace, alert_ids, AlertState.ACKNOWLEDGED, options=options, selection=selection, end=end
+    )
 
 
 @alerts_group.command()
-@click.argument("targets", metavar="ID|SERIES...", nargs=-1, required=True)
+@click.argument("targets", metavar="[ID|SERIES]...", nargs=-1)
+@selecting
 @click.option("--from", "run_id", metavar="RUN", help="For a series: its baseline starts here.")
 @deciding
 def expect(
-    workspace: Workspace, *, targets: tuple[str, ...], run_id: str | None, options: DecisionOptions
+    workspace: Workspace,
+    *,
+    targets: tuple[str, ...],
+    selection: AlertFilters,
+    run_id: str | None,
+    options: DecisionOptions,
 ) -> None:
     """Accept a new level: it is the baseline from the first bad run on."""
     if run_id is None:
-        _set_state(workspace, targets, AlertState.EXPECTED, options=options)
+        _set_state(workspace, targets, AlertState.EXPECTED, options=options, selection=selection)
         return
+    if not targets or not selection.is_empty:
+        raise click.UsageError("--from is for series: name them, without filters of alerts")
     first_run_id = NONE if run_id == NONE else load_run(workspace.store(), run_id).id
     start = "" if first_run_id == NONE else first_run_id
     _set_series(
@@ -199,29 +241,51 @@ def expect(
 
 
 @alerts_group.command()
-@click.argument("alert_ids", metavar="ID...", nargs=-1, required=True)
+@_ids_argument
+@selecting
 @deciding
-def noise(workspace: Workspace, *, alert_ids: tuple[str, ...], options: DecisionOptions) -> None:
+def noise(
+    workspace: Workspace,
+    *,
+    alert_ids: tuple[str, ...],
+    selection: AlertFilters,
+    options: DecisionOptions,
+) -> None:
     """Mark alerts as noise; they stay suppressed if they recur."""
-    _set_state(workspace, alert_ids, AlertState.NOISE, options=options)
+    _set_state(workspace, alert_ids, AlertState.NOISE, options=options, selection=selection)
 
 
 @alerts_group.command()
-@click.argument("alert_ids", metavar="ID...", nargs=-1, required=True)
+@_ids_argument
+@selecting
 @deciding
-def reopen(workspace: Workspace, *, alert_ids: tuple[str, ...], options: DecisionOptions) -> None:
+def reopen(
+    workspace: Workspace,
+    *,
+    alert_ids: tuple[str, ...],
+    selection: AlertFilters,
+    options: DecisionOptions,
+) -> None:
     """Reopen alerts: the judge handles them again."""
-    _set_state(workspace, alert_ids, AlertState.OPEN, options=options)
+    _set_state(workspace, alert_ids, AlertState.OPEN, options=options, selection=selection)
 
 
 @alerts_group.command()
-@click.argument("alert_ids", metavar="ID...", nargs=-1, required=True)
+@_ids_argument
+@selecting
 @deciding
-def comment(workspace: Workspace, *, alert_ids: tuple[str, ...], options: DecisionOptions) -> None:
+def comment(
+    workspace: Workspace,
+    *,
+    alert_ids: tuple[str, ...],
+    selection: AlertFilters,
+    options: DecisionOptions,
+) -> None:
     """Comment on alerts; `--why` has the text."""
     if not options.why.strip():
         raise click.UsageError("there is no comment to keep; give it with --why")
-    _decide(workspace, alert_ids, _commented, options=options)
+    ids = select_alerts(workspace.store(), alert_ids, selection, states=ONGOING)
+    _decide(workspace, ids, _commented, options=options, word="commented on")
 
 
 def _commented(alert_ids: Sequence[str], *, why: str) -> Decide:
@@ -243,28 +307,34 @@ def assign(workspace: Workspace, *, target: str, owner: str, options: DecisionOp
             options=options,
         )
     else:
-        _decide(workspace, [target], functools.partial(set_owner, owner=owner), options=options)
+        _decide(
+            workspace,
+            [load_alert(workspace.store(), target).id],
+            functools.partial(set_owner, owner=owner),
+            options=options,
+            word=f"assigned to {owner}" if owner else "without owner",
+        )
 
 
 @alerts_group.command()
 @click.argument("target", metavar="ID|SERIES")
 @click.option(
     "--until",
-    type=OrNone(DateTimeType()),
+    type=OrNone(TimeOrDuration()),
     required=True,
-    metavar="DATE",
-    help="`none` ends a mute.",
+    metavar="TIME",
+    help="A date, or a duration such as 3d; `none` ends a mute.",
 )
 @deciding
 def mute(
-    workspace: Workspace, *, target: str, until: datetime | str, options: DecisionOptions
+    workspace: Workspace,
+    *,
+    target: str,
+    until: datetime | timedelta | str,
+    options: DecisionOptions,
 ) -> None:
     """Mute an alert or series until a date (UTC)."""
-    end = until if isinstance(until, datetime) else None
-    if end is not None and end <= workspace.dependencies.now():
-        raise click.UsageError(
-            f"--until {end:%Y-%m-%d %H:%M} is in the past; name a later day or {NONE!r}"
-        )
+    end = None if isinstance(until, str) else _end_of(until, now=workspace.dependencies.now())
     if _is_pattern(target):
         _set_series(
             workspace,
@@ -273,7 +343,28 @@ def mute(
             options=options,
         )
     else:
-        _decide(workspace, [target], functools.partial(set_muted, until=end), options=options)
+        _decide(
+            workspace,
+            [load_alert(workspace.store(), target).id],
+            functools.partial(set_muted, until=end),
+            options=options,
+            word="unmuted" if end is None else f"muted until {end:%Y-%m-%d %H:%M} UTC",
+        )
+
+
+def _end_of(until: datetime | timedelta, *, now: datetime) -> datetime:
+    """Return the end of a mute; raise UsageError for one that is over or too far away."""
+    try:
+        # The end is a whole minute, as it is shown.
+        exact = until if isinstance(until, datetime) else now + until
+        end = exact.replace(second=0, microsecond=0)
+    except OverflowError as error:
+        raise click.UsageError(f"--until is too far away: {until}") from error
+    if end <= now:
+        raise click.UsageError(
+            f"--until {end:%Y-%m-%d %H:%M} is in the past; name a later time, or a duration like 3d"
+        )
+    return end
 
 
 @alerts_group.command(cls=FloorCommand)
@@ -369,8 +460,18 @@ def _set_state(
     state: AlertState,
     *,
     options: DecisionOptions,
+    selection: AlertFilters,
+    end: datetime | None = None,
 ) -> None:
-    _decide(workspace, alert_ids, functools.partial(set_state, state=state), options=options)
+    eligible = _SETTLED if state is AlertState.OPEN else ONGOING
+    ids = select_alerts(workspace.store(), alert_ids, selection, states={*eligible, state})
+    _decide(
+        workspace,
+        ids,
+        functools.partial(set_state, state=state, until=end),
+        options=options,
+        word=_STATE_WORDS[state] + (f" until {end:%Y-%m-%d %H:%M} UTC" if end else ""),
+    )
 
 
 def _decide(
@@ -379,15 +480,15 @@ def _decide(
     decision: Callable[..., Decide],
     *,
     options: DecisionOptions,
+    word: str,
 ) -> None:
-    store = workspace.store()
-    ids = [load_alert(store, alert_id).id for alert_id in alert_ids]
-    decided = store.revise_alerts(decision(ids, why=options.why), by=options.by)
+    decided = workspace.store().revise_alerts(decision(alert_ids, why=options.why), by=options.by)
     if options.as_json:
         print_json(alerts_json(decided.alerts, workspace=workspace))
         return
-    print_alerts(decided.alerts, at=workspace.dependencies.now())
-    _say_changed(len(decided.revisions))
+    if decided.alerts:
+        print_alerts(decided.alerts, at=workspace.dependencies.now())
+    click.echo(changed_line([item.alert for item in decided.revisions], word=word), err=True)
 
 
 def _set_series(
@@ -432,5 +533,5 @@ def _say_changed(num_changed: int) -> None:
     click.echo(f"{num_changed} changed" if num_changed else "nothing to change", err=True)
 
 
-for _command in (outbox, resend_dead, send_now, test_receivers):
+for _command in (digest, outbox, resend_dead, send_now, test_receivers):
     alerts_group.add_command(_command)

@@ -1,11 +1,13 @@
-"""hud alerts outbox, resend, send and test: notifications on their way."""
+"""hud alerts outbox, resend, send, digest and test: notifications on their way."""
 
 from __future__ import annotations
 
 import math
 import sys
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import click
 
@@ -19,14 +21,16 @@ from compile_hud.db.records.notifications import (
     Severity,
 )
 from compile_hud.db.shared.text import counted
-from compile_hud.runner.alerting.notifier import send_waiting
+from compile_hud.runner.alerting.notifier import send_waiting, weekly_items
 from compile_hud.runner.cli.alerts.text import SHOWN_ID_LENGTH
 from compile_hud.runner.cli.output import json_option, print_json, say_when_missing, with_workspace
 from compile_hud.runner.cli.progress import new_progress
 from compile_hud.runner.cli.tables import Column, print_table
-from compile_hud.runner.notifications.delivery_policy import ResponseKind
+from compile_hud.runner.notifications.delivery_policy import Response, ResponseKind
 from compile_hud.runner.notifications.dispatcher import Item, Message
+from compile_hud.runner.notifications.message_text import render_message
 from compile_hud.runner.notifications.receivers.factory import make_receiver
+from compile_hud.runner.notifications.weekly_digest import weekly_notification
 from compile_hud.runner.planning.plan import find_names
 from compile_hud.runner.workspace import Workspace
 
@@ -123,6 +127,77 @@ def test_receivers(workspace: Workspace, *, names: tuple[str, ...], as_json: boo
         for name, answer in answers.items():
             click.echo(f"{name}: {answer.kind}{f', {answer.text}' if answer.text else ''}")
     sys.exit(int(any(answer.kind is not ResponseKind.SENT for answer in answers.values())))
+
+
+@click.command()
+@click.argument("names", metavar="[RECEIVER]...", nargs=-1)
+@click.option("--dry-run", is_flag=True, help="Print the digests and send nothing.")
+@json_option
+@with_workspace
+def digest(workspace: Workspace, *, names: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
+    """Send the digest of the last seven days now; exit with 1 if a receiver fails."""
+    receivers = workspace.config.receivers
+    if not receivers:
+        click.echo(_NO_RECEIVERS, err=True)
+    chosen = find_names(names or ("*",) * bool(receivers), known=receivers, kind="receiver")
+    at = workspace.dependencies.now()
+    # Without a receiver a dry run shows all alerts.
+    items = weekly_items(
+        [
+            replace(weekly_notification(name, due=at, at=at), id=f"msg_{uuid.uuid4().hex}")
+            for name in (chosen or ([""] if dry_run else []))
+        ],
+        workspace=workspace,
+    )
+    answers = {} if dry_run else _send_digests(items, workspace=workspace)
+    if as_json:
+        print_json([_digest_json(item, answers) for item in items])
+    else:
+        for item in items:
+            _print_digest(item, answers)
+    failed = [item for item in answers.values() if item.kind is not ResponseKind.SENT]
+    sys.exit(int(bool(failed)))
+
+
+def _send_digests(items: Sequence[Item], *, workspace: Workspace) -> dict[str, Response]:
+    answers = {}
+    for item in items:
+        if item.weekly is not None and not item.weekly.is_empty:
+            note = item.notification
+            receiver = make_receiver(
+                workspace.config.receivers[note.receiver], env=workspace.dependencies.env
+            )
+            message = Message(id=note.id, at=note.created_at, items=(item,))
+            answers[note.receiver] = receiver.send(message)
+    return answers
+
+
+def _digest_json(item: Item, answers: Mapping[str, Response]) -> dict[str, Any]:
+    assert item.weekly is not None
+    name = item.notification.receiver
+    answer = answers.get(name)
+    return {
+        "receiver": name,
+        "is_empty": item.weekly.is_empty,
+        "weekly": item.weekly.to_json(),
+        "answer": None if answer is None else str(answer.kind),
+        "text": "" if answer is None else answer.text,
+    }
+
+
+def _print_digest(item: Item, answers: Mapping[str, Response]) -> None:
+    assert item.weekly is not None
+    name = item.notification.receiver
+    prefix = f"{name}: " if name else ""
+    if item.weekly.is_empty:
+        click.echo(f"{prefix}no digest: nothing is open, and nothing was fixed in seven days")
+    elif answer := answers.get(name):
+        click.echo(f"{prefix}{answer.kind}{f', {answer.text}' if answer.text else ''}")
+    else:
+        section = render_message(Message(id="", at=item.weekly.until, items=(item,))).sections[0]
+        click.echo(f"{prefix}{section.title}")
+        for line in section.lines:
+            click.echo(f"  {line}")
 
 
 def _test_message(name: str, *, workspace: Workspace) -> Message:

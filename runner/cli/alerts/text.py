@@ -20,7 +20,7 @@ from compile_hud.db.records.triage import (
     is_set,
 )
 from compile_hud.db.shared.model_sources import ModelCodeDiff
-from compile_hud.db.shared.text import one_line, short_revision, signed_us, with_kind
+from compile_hud.db.shared.text import counted, one_line, short_revision, signed_us, with_kind
 from compile_hud.runner.alerting.alert_kernels import CauseKernels
 from compile_hud.runner.analysis.confirmation.confirmation import conclusion_text
 from compile_hud.runner.analysis.confirmation.verdict import Method
@@ -30,6 +30,8 @@ from compile_hud.runner.format import percent, quantity
 
 # Enough to be unique among many thousands of alerts; commands take the start of an id.
 SHOWN_ID_LENGTH = 8
+# The line about a decision names no more alerts; the table has all.
+MAX_NAMED = 5
 
 
 def state_text(alert: Alert, *, at: datetime) -> str:
@@ -154,6 +156,20 @@ def print_code_diff(item: ModelCodeDiff) -> None:
     console.print(f"{item.change.text}:", markup=False, soft_wrap=True)
     for line in (*item.lines, *([item.note] if item.note else [])):
         console.print(f"  {line}", markup=False, soft_wrap=True, highlight=False)
+
+
+def changed_line(alerts: Sequence[Alert], *, word: str) -> str:
+    """Return a line that names the alerts which a decision changed; `word` says how."""
+    if not alerts:
+        return "nothing to change"
+    names = [
+        f"{alert.case.model} {alert.case.variant} {with_kind(alert.metric, kind=alert.kind)}"
+        for alert in alerts
+    ]
+    num_left = len(names) - MAX_NAMED
+    more = f" and {num_left} more" if num_left > 0 else ""
+    named = one_line(", ".join(names[:MAX_NAMED]))
+    return f"{counted(len(alerts), 'alert')} {word}: {named}{more}"
 
 
 def print_changes(changes: Sequence[AlertChange]) -> None:

@@ -67,3 +67,17 @@ def test_without_the_setting_there_is_none(terminal: Terminal) -> None:
         (terminal.folder / "hud.toml").write_text(content)
         send_waiting(workspace_of(terminal), notify=lambda _: None)
     assert load_outbox(terminal.store()) == ()
+
+
+def test_a_week_without_anything_to_say_has_none(terminal: Terminal) -> None:
+    save_alerts(terminal.store(), [make_alert("a", state=AlertState.NOISE)])
+    with receiving() as inbox:
+        configure(terminal, inbox)
+        send_waiting(workspace_of(terminal), notify=lambda _: None)
+        save_alerts(terminal.store(), [make_alert("b")])
+        # What opens later in the week waits for the next digest.
+        send_waiting(workspace_of(terminal), notify=lambda _: None)
+        assert inbox.requests == []
+        terminal.clock.advance(7 * DAY_S)
+        send_waiting(workspace_of(terminal), notify=lambda _: None)
+    assert len(weeks(inbox)) == 1

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -481,3 +482,42 @@ def test_reasons_say_what_the_judge_saw(words: SnapshotAssertion) -> None:
     assert fixed.revisions[0].why == words
     gone = update([], [step(10, until=12)], runs=RUNS)
     assert gone.revisions[0].why == NO_LONGER_DETECTED
+
+
+def seen(days: int, state: AlertState, *, muted_days: int | None = None) -> Alert:
+    """Return an alert that was seen last `days` after its start."""
+    alert = make_alert(state=state)
+    end = None if muted_days is None else alert.first_bad.at + timedelta(days=muted_days)
+    last_seen = alert.first_bad.at + timedelta(days=days)
+    return dataclasses.replace(alert, last_seen=last_seen, muted_until=end)
+
+
+@pytest.mark.parametrize(
+    ("muted_days", "state"),
+    [
+        (None, AlertState.ACKNOWLEDGED),
+        # It ends after the newest night.
+        (9, AlertState.ACKNOWLEDGED),
+        (8, AlertState.OPEN),
+        (6, AlertState.OPEN),
+        # It was over before the alert was acknowledged.
+        (5, AlertState.ACKNOWLEDGED),
+        (2, AlertState.ACKNOWLEDGED),
+    ],
+)
+def test_an_acknowledgement_ends_with_its_mute(muted_days: int | None, state: AlertState) -> None:
+    stored = seen(5, AlertState.ACKNOWLEDGED, muted_days=muted_days)
+    result = update([seen(8, AlertState.OPEN)], [stored])
+    (alert,) = result.alerts
+    assert alert.state is state
+    assert alert.muted_until == (None if state is AlertState.OPEN else stored.muted_until)
+    assert result.new == (result.alerts if state is AlertState.OPEN else ())
+    again = update([seen(8, AlertState.OPEN)], list(result.alerts))
+    assert again.revisions == ()
+
+
+@pytest.mark.parametrize("state", [AlertState.OPEN, AlertState.NOISE, AlertState.EXPECTED])
+def test_the_end_of_a_mute_changes_no_other_state(state: AlertState) -> None:
+    stored = seen(5, state, muted_days=6)
+    (alert,) = update([seen(8, AlertState.OPEN)], [stored]).alerts
+    assert (alert.state, alert.muted_until) == (state, stored.muted_until)
