@@ -22,6 +22,8 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _PIECE_BYTES = 1 << 20
 # A value is a record or a short list of records; a longer text is no valid value.
 MAX_VALUE_CHARS = 16 << 20
+# Parsed, a document takes several times its size of memory.
+MAX_DOCUMENT_CHARS = 512 << 20
 _SPACE = " \t\r\n"
 # Between values of a list, and between documents of a file, commas and spaces alike.
 _BETWEEN = _SPACE + ","
@@ -102,6 +104,49 @@ class Source:
         """
         return _Objects(self).read()
 
+    def head(self) -> str:
+        """Return the first piece of the content, empty for an empty file."""
+        return next(self.texts())
+
+    def documents(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield every JSON object of a file with its line, however large one is.
+
+        The file is one or several objects, or lists of them. Raises ImportFailed for anything else.
+        """
+        text = self._whole_text()
+        decode = json.JSONDecoder().raw_decode
+        position = _after_space(text, 0)
+        while position < len(text):
+            line = text.count("\n", 0, position) + 1
+            try:
+                value, position = decode(text, position)
+            except json.JSONDecodeError as error:
+                is_cut = error.msg.startswith(_NO_END) or error.pos >= len(text.rstrip())
+                what = "the file is cut off in the middle of a value" if is_cut else error.msg
+                raise self.error(f"this is no whole JSON: {what}", error.lineno) from error
+            except RecursionError as error:
+                raise self.error("the JSON is nested too deeply", line) from error
+            except ValueError as error:
+                what = "there is a number in this value that has too many digits to be one"
+                raise self.error(what, line) from error
+            if is_nested_too_deeply(value):
+                raise self.error("the JSON is nested too deeply", line)
+            for item in value if isinstance(value, list) else [value]:
+                if not isinstance(item, dict):
+                    raise self.error(f"expected a JSON object, got {kind_of(item)}", line)
+                yield line, item
+            position = _after_space(text, position)
+
+    def _whole_text(self) -> str:
+        pieces, size = [], 0
+        for piece in self.texts():
+            pieces.append(piece)
+            size += len(piece)
+            if size > MAX_DOCUMENT_CHARS:
+                what = f"the file is longer than {MAX_DOCUMENT_CHARS:,} characters; split it"
+                raise self.error(what, 1)
+        return "".join(pieces)
+
     def cells(self, line: int, text: str) -> list[str]:
         """Return the cells of one row of CSV; raise ImportFailed when it is none."""
         try:
@@ -124,6 +169,13 @@ class Source:
     def error(self, what: str, line: int) -> ImportFailed:
         """Return the error that `what` is wrong on `line`."""
         return ImportFailed(f"{self.path}:{line}: {what}. Nothing of this file was imported")
+
+
+def _after_space(text: str, position: int) -> int:
+    """Return the index of the next character at or after `position` that is no space."""
+    while position < len(text) and text[position] in _SPACE:
+        position += 1
+    return position
 
 
 def open_unpacked(path: Path) -> AbstractContextManager[BinaryIO]:

@@ -12,6 +12,7 @@ from compile_hud.db.shared.text import counted, printable
 from compile_hud.runner.cli.option_types import DateTimeType
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.errors import ImportFailed
+from compile_hud.runner.interop.importers.folders import files_of
 from compile_hud.runner.interop.importers.history import MissingValuePolicy
 from compile_hud.runner.interop.importers.importer import READERS, ImportReport, import_file
 from compile_hud.runner.interop.importers.vocabulary import UNKNOWN, ImportedMetric
@@ -56,35 +57,47 @@ def import_(
     at: datetime | None,
     as_json: bool,
 ) -> None:
-    """Import results of other tools: FILEs of PyTorch's HUD, its nightly suite or TorchBench.
+    """Import results of PyTorch's HUD, TorchBench, asv, pytest-benchmark and other tools.
 
-    A faulty file is reported with the line and stores nothing; the others are stored. Importing a
-    file twice changes nothing. `hud detect` judges imported results.
+    A FILE may be a folder, which stands for all files in it. A faulty file is reported with the
+    line and stores nothing; the others are stored. Importing a file twice changes nothing. `hud
+    detect` judges imported results.
     """
     unsaid = MissingValuePolicy(revision=revision or UNKNOWN, machine=machine or UNKNOWN, at=at)
     store = workspace.store()
     reports, errors = [], []
     for path in files:
         try:
-            report = import_file(
-                path,
-                store=store,
-                missing_values=unsaid,
-                format_name=format_name,
-                now=workspace.dependencies.now(),
-            )
+            names = files_of(path)
         except ImportFailed as error:
-            errors.append({"file": str(path), "error": str(error)})
-            click.echo(f"hud: {printable(str(error))}", err=True)
-            continue
-        reports.append(report)
-        if not as_json:
-            _print_report(report, has_time=at is not None)
+            names = []
+            errors.append(_report_error(path, error))
+        for name in names:
+            try:
+                report = import_file(
+                    name,
+                    store=store,
+                    missing_values=unsaid,
+                    format_name=format_name,
+                    now=workspace.dependencies.now(),
+                )
+            except ImportFailed as error:
+                errors.append(_report_error(name, error))
+                continue
+            reports.append(report)
+            if not as_json:
+                _print_report(report, has_time=at is not None)
     if as_json:
         print_json({"files": [report.to_json() for report in reports], "errors": errors})
     elif any(report.results.num_new or report.results.num_changed for report in reports):
         click.echo("`hud detect` judges what is new, `hud up` shows it")
     sys.exit(int(bool(errors)))
+
+
+def _report_error(path: Path, error: ImportFailed) -> dict[str, str]:
+    """Print the error of a file and return it as a JSON object."""
+    click.echo(f"hud: {printable(str(error))}", err=True)
+    return {"file": str(path), "error": str(error)}
 
 
 def _print_report(report: ImportReport, *, has_time: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +26,12 @@ from compile_hud.db.store import Store
 from compile_hud.runner.errors import ImportFailed
 from compile_hud.runner.files.json_files import check_not_ahead
 from compile_hud.runner.files.stream_reader import Source
+from compile_hud.runner.interop.importers.benchmark_tools import (
+    asv,
+    google_benchmark,
+    hyperfine,
+    pytest_benchmark,
+)
 from compile_hud.runner.interop.importers.case_evidence import evidence_of, result_of
 from compile_hud.runner.interop.importers.dynamo_csv import CsvReader
 from compile_hud.runner.interop.importers.history import (
@@ -40,6 +47,25 @@ from compile_hud.runner.interop.importers.v3 import V3Reader
 from compile_hud.runner.interop.importers.vocabulary import ImportedMetric
 
 V3, DYNAMO_CSV, TORCHBENCH = "v3", "dynamo-csv", "torchbench"
+# The first field of a file of a general tool; the sign after the field, where two have it.
+_FIRST_FIELD = re.compile(r"[\s\[]*\{\s*\"(\w+)\"\s*:\s*(.)")
+_FORMATS_BY_FIELD: Mapping[str, str] = {
+    "machine_info": pytest_benchmark.TOOL,
+    "commit_info": pytest_benchmark.TOOL,
+    "datetime": pytest_benchmark.TOOL,
+    "context": google_benchmark.TOOL,
+    "results [": hyperfine.TOOL,
+    "results {": asv.TOOL,
+    "commit_hash": asv.TOOL,
+    "env_name": asv.TOOL,
+    "result_columns": asv.TOOL,
+}
+# A field of the first benchmark in a file that begins with the list of them.
+_FORMATS_BY_BENCHMARK = {
+    '"fullname"': pytest_benchmark.TOOL,
+    '"real_time"': google_benchmark.TOOL,
+    '"run_name"': google_benchmark.TOOL,
+}
 # Measurements written in one transaction: about a second, in which no other process can read.
 _MEASUREMENTS_PER_WRITE = 50_000
 
@@ -64,6 +90,10 @@ READERS: Mapping[str, Callable[[MissingValuePolicy], Reader]] = {
     V3: V3Reader,
     DYNAMO_CSV: CsvReader,
     TORCHBENCH: TorchBenchReader,
+    pytest_benchmark.TOOL: pytest_benchmark.PytestBenchmarkReader,
+    hyperfine.TOOL: hyperfine.HyperfineReader,
+    google_benchmark.TOOL: google_benchmark.GoogleBenchmarkReader,
+    asv.TOOL: asv.AsvReader,
 }
 
 
@@ -253,8 +283,22 @@ def find_format(path: Path) -> str:
     """Return the name of the format of the file, by its name and its first object."""
     if path.name.removesuffix(".gz").endswith(".csv"):
         return DYNAMO_CSV
+    if tool := _tool_of(Source(path).head()):
+        return tool
     _line, first = next(Source(path).objects(), (1, {}))
     return TORCHBENCH if isinstance(first.get("metrics"), dict) else V3
+
+
+def _tool_of(head: str) -> str:
+    """Return the format of a general tool's file that begins with `head`, empty for another."""
+    match = _FIRST_FIELD.match(head)
+    if match is None:
+        return ""
+    first, sign = match.groups()
+    if first == "benchmarks":
+        positions = {head.find(field): name for field, name in _FORMATS_BY_BENCHMARK.items()}
+        return min((item for item in positions.items() if item[0] >= 0), default=(0, ""))[1]
+    return _FORMATS_BY_FIELD.get(first) or _FORMATS_BY_FIELD.get(f"{first} {sign}", "")
 
 
 def merge_results(before: CaseResult, after: CaseResult) -> CaseResult:

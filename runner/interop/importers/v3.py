@@ -6,7 +6,6 @@ Only `metric` is required. docs/interop.md maps the fields.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
@@ -21,7 +20,6 @@ from compile_hud.db.records.results import (
     Phase,
     contradicts_mode,
 )
-from compile_hud.db.shared.text import quoted
 from compile_hud.models_zoo.catalog.variants import MODES
 from compile_hud.runner.files.stream_reader import Source
 from compile_hud.runner.interop.importers.dynamo_name import parse_name
@@ -51,11 +49,15 @@ from compile_hud.runner.interop.importers.record_shapes import (
     shapes_of,
     with_shape,
 )
+from compile_hud.runner.interop.importers.record_times import time_s
 from compile_hud.runner.interop.importers.vocabulary import (
+    COMPILE_FLAGS,
     DTYPES,
+    FALSE_WORDS,
     NO_NUMBER,
     NUMBER_RANGE,
     PHASES,
+    TRUE_WORDS,
     UNKNOWN,
     as_number,
     clean_name,
@@ -66,12 +68,6 @@ from compile_hud.runner.interop.importers.vocabulary import (
     mode_of,
 )
 
-# Seconds up to the year 5138; as milliseconds that is 1973, before there was anything to measure.
-_MAX_SECONDS = 1e11
-# Until the year 2286.
-_MAX_TIME_S = 1e10
-# A time as text; none has more digits.
-_DIGITS = re.compile(r"[0-9]{1,20}")
 # These fields of `benchmark.extra_info` distinguish cases; most others are paths and defaults.
 _SHAPE_KEYS = ("input_size", "seq_len", "input_len", "output_len", "request_rate")
 # The number of devices that share the model; 1 equals a missing value.
@@ -87,14 +83,8 @@ _CASE_KEYS = frozenset(
     )
 )
 RUNNER_NAME = "runners[0].name"
-# These fields say whether torch.compile is in use; vLLM has the last three.
-_COMPILE_FLAGS = (
-    *("use_compile", "use_torch_compile", "torch_compile", "enable_torch_compile"),
-    *("is_compiled", "compiled", "compile"),
-)
 _EAGER_FLAG = "enforce_eager"
 _LEVELS = ("compilation_config.mode", "compilation_config.level")
-_TRUE, _FALSE = ("true", "yes", "1"), ("false", "no", "0")
 # Backends whose name adds nothing to whether torch.compile is in use.
 _PLAIN_BACKENDS = ("", "inductor", "eager", "torch", "pytorch", "default")
 # A longer text is a description, and one with a slash a path.
@@ -204,7 +194,7 @@ class V3Reader:
             case = replace(case, shape=with_shape(case.shape, shapes.common))
         return HistoryRow(
             origin=self._origin(record),
-            at_s=_time_s(record.get("timestamp")),
+            at_s=time_s(record.get("timestamp")),
             case=case,
             settings=settings + _metric_settings(about) if about else settings,
             metric=find_metric(
@@ -331,12 +321,12 @@ def _mode(about: Mapping[str, Any], model: Mapping[str, Any]) -> str:
 
 def _is_compiled(about: Mapping[str, Any]) -> bool | None:
     """Return whether torch.compile is in use, None where no field says so."""
-    for key in _COMPILE_FLAGS:
+    for key in COMPILE_FLAGS:
         text = _setting(about, key).lower()
-        if text in _TRUE or text in _FALSE:
-            return text in _TRUE
+        if text in TRUE_WORDS or text in FALSE_WORDS:
+            return text in TRUE_WORDS
     # Without this flag an engine may compile or not.
-    if _setting(about, _EAGER_FLAG).lower() in _TRUE:
+    if _setting(about, _EAGER_FLAG).lower() in TRUE_WORDS:
         return False
     levels = [text for key in _LEVELS if (text := _setting(about, key)).isdecimal()]
     return bool(levels[0].strip("0")) if levels else None
@@ -474,32 +464,6 @@ def _words(metric: Mapping[str, Any]) -> list[str]:
     words = [word for word in get_list(about, "benchmark_values") if isinstance(word, str)]
     texts = [text for text in get_list(metric, "benchmark_values") if isinstance(text, str)]
     return words or [text for text in texts if failure_of(text) is not None]
-
-
-def _time_s(value: Any) -> float | None:
-    """Return a time in seconds or milliseconds as seconds, None where there is none."""
-    if isinstance(value, str) and _DIGITS.fullmatch(value.strip()):
-        value = int(value)
-    if value is None or value in ("", 0):
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise RecordError(
-            f"timestamp must be seconds or milliseconds since 1970, got {quoted(value)}",
-            field="timestamp",
-            value=value,
-            problem="kind",
-        )
-    # An integer of hundreds of digits has no quotient.
-    is_time = 0 < value < 1000 * _MAX_TIME_S
-    seconds = value / 1000 if value > _MAX_SECONDS and is_time else value
-    if not is_time or seconds >= _MAX_TIME_S:
-        raise RecordError(
-            f"timestamp {quoted(value)} is neither seconds nor milliseconds since 1970",
-            field="timestamp",
-            value=value,
-            problem="range",
-        )
-    return float(seconds)
 
 
 def _text(value: Any) -> str:

@@ -85,6 +85,12 @@ PHASES: Mapping[str, Phase] = {
     "train": Phase.TRAINING,
 }
 DEVICES = ("cuda", "cpu", "rocm", "xpu", "mps", "hpu", "tpu")
+# These fields say whether torch.compile is in use; vLLM has the last three.
+COMPILE_FLAGS = (
+    *("use_compile", "use_torch_compile", "torch_compile", "enable_torch_compile"),
+    *("is_compiled", "compiled", "compile"),
+)
+TRUE_WORDS, FALSE_WORDS = ("true", "yes", "1"), ("false", "no", "0")
 # Outcomes of an accuracy check, by a prefix or part of its word; the first match counts.
 OUTCOMES: tuple[tuple[str, Outcome], ...] = (
     ("pass_due_to_skip", Outcome.SKIPPED),
