@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import streamlit as st
 
 from compile_hud.app.auth import access
 from compile_hud.app.components import sign_in
+from compile_hud.app.components.navigation import LOGO, View, alerts_title, draw_tabs, in_bar
 from compile_hud.app.components.page_frame import guarded, live, read_only_banner, synthetic_banner
 from compile_hud.app.data import store
 from compile_hud.app.data.runs import load_newest_runs
@@ -29,56 +29,67 @@ from compile_hud.app.views.settings import view as settings
 from compile_hud.app.views.studies import view as studies
 from compile_hud.db.shared.access_rules import Role
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
-    """A page: its name in the navigation, its path and the function that draws it."""
-
-    title: str
-    path: str
-    show: Callable[[], None]
+ALERTS = "Alerts"
 
 
-# The first one is the page at `/`.
+# The first one is the page at `/`. The first one of each section is in the bar.
 VIEWS = (
-    View(title="Overview", path="overview", show=overview.show),
-    View(title="Alerts", path="alerts", show=alerts.show),
-    View(title="Compare", path="compare", show=compare.show),
-    View(title="Modes", path="modes", show=modes.show),
-    View(title="Models", path="models", show=models.show),
-    View(title="Series", path="series", show=series.show),
-    View(title="Run", path="run", show=run.show),
-    View(title="Kernels", path="kernels", show=kernels.show),
-    View(title="Kernel diff", path="kernel-diff", show=kernel_diff.show),
-    View(title="Studies", path="studies", show=studies.show),
-    View(title="Runs", path="runs", show=runs.show),
-    View(title="Health", path="health", show=health.show),
-    View(title="Settings", path="settings", show=settings.show),
+    View(title="Overview", path="overview", show=overview.show, section="Overview"),
+    View(title="Alerts", path="alerts", show=alerts.show, section=ALERTS),
+    View(title="Compare", path="compare", show=compare.show, section="Compare", tab="Runs"),
+    View(title="Modes", path="modes", show=modes.show, section="Compare", tab="Modes"),
+    View(
+        title="Kernel diff",
+        path="kernel-diff",
+        show=kernel_diff.show,
+        section="Compare",
+        tab="Kernels",
+    ),
+    View(title="Models", path="models", show=models.show, section="Models"),
+    View(title="Series", path="series", show=series.show, section="Models"),
+    View(title="Kernels", path="kernels", show=kernels.show, section="Models"),
+    View(title="Runs", path="runs", show=runs.show, section="Runs"),
+    View(title="Run", path="run", show=run.show, section="Runs"),
+    View(title="Health", path="health", show=health.show, section="Admin", tab="Health"),
+    View(title="Settings", path="settings", show=settings.show, section="Admin", tab="Settings"),
+    View(title="Studies", path="studies", show=studies.show, section="Admin", tab="Studies"),
 )
 
 
 def main() -> None:
-    """Draw the page that the URL names."""
-    page = st.navigation(
-        [
-            st.Page(view.show, title=view.title, url_path=view.path, default=view is VIEWS[0])
-            for view in VIEWS
-        ],
-        position="top",
-    )
+    """Draw the page that the URL names, below the bar of all sections."""
+    person = access.present()
+    entries = in_bar(VIEWS)
+    pages = {
+        view.path: st.Page(
+            view.show,
+            title=_bar_title(view, may_read=person.may(Role.VIEWER)),
+            url_path=view.path,
+            default=view is VIEWS[0],
+            visibility="visible" if view in entries else "hidden",
+        )
+        for view in VIEWS
+    }
+    st.logo(LOGO, size="large")
+    page = st.navigation(list(pages.values()), position="top")
+    view = next(view for view in VIEWS if pages[view.path] == page)
     # Browser tabs show only titles, so each page has its own.
     st.set_page_config(
-        page_title=f"{page.title} - Compile HUD", layout="wide", initial_sidebar_state="collapsed"
+        page_title=f"{view.title} - Compile HUD", layout="wide", initial_sidebar_state="collapsed"
     )
-    draw_framed(page.run)
+    draw_framed(page.run, tabs=lambda: draw_tabs(view, views=VIEWS, pages=pages))
 
 
-def draw_framed(show: Callable[[], None]) -> None:
+def _bar_title(view: View, *, may_read: bool) -> str:
+    return alerts_title(view.section) if view.section == ALERTS and may_read else view.section
+
+
+def draw_framed(show: Callable[[], None], *, tabs: Callable[[], None] = lambda: None) -> None:
     """Draw a view in the frame of all pages: banner and live progress above, store below."""
-    guarded(lambda: _draw(show))
+    guarded(lambda: _draw(show, tabs=tabs))
 
 
-def _draw(show: Callable[[], None]) -> None:
+def _draw(show: Callable[[], None], *, tabs: Callable[[], None]) -> None:
     person = access.present()
     if not person.may(Role.VIEWER):
         sign_in.wall(person)
@@ -91,10 +102,12 @@ def _draw(show: Callable[[], None]) -> None:
     read_only_banner()
     live(loaded.value, known_version=known_version, known_person=person)
     new_alerts = st.container()
+    tabs()
     show()
     with new_alerts:
         show_new_alerts()
-    sign_in.foot(person, store=store.store_name())
+    newest = max((summary.run.started_at for summary in loaded.value), default=None)
+    sign_in.foot(person, store=store.store_name(), newest=newest)
     keys()
 
 

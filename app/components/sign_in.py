@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+from datetime import datetime
+
 import streamlit as st
 
+from compile_hud.app import clock
 from compile_hud.app.auth import access
 from compile_hud.app.components.page_frame import state_page
+from compile_hud.app.ui.format import age
 from compile_hud.app.ui.html import escaped, with_code
 from compile_hud.db.shared.access_rules import Person, Role
 
@@ -33,9 +38,15 @@ def sign_in_button(key: str = "sign-in") -> None:
     st.button("Sign in", key=key, on_click=st.login, type="primary")
 
 
-def foot(person: Person, *, store: str) -> None:
-    """Draw the line below each page: the store, and the person who is signed in."""
+def foot(person: Person, *, store: str, newest: datetime | None) -> None:
+    """Draw the line below each page: release, store, and the person who is signed in.
+
+    `newest` is the start of the newest run.
+    """
     has_sign_in, is_owned = access.rules().has_sign_in, access.owner_sign_in() is not None
+    texts = [f"Compile HUD {importlib.metadata.version('compile-hud')}", f"store {store}"]
+    if newest is not None:
+        texts.append(f"newest run {age(newest, now=clock.now())}")
     who = ""
     if person.is_signed_in:
         who = f", signed in as {escaped(person.name)} ({person.role})"
@@ -44,7 +55,7 @@ def foot(person: Person, *, store: str) -> None:
     elif is_owned:
         limits = "" if person.may(Role.TRIAGER) else ", read-only"
         who = with_code(f"{limits}. {access.LINK_ADVICE}.", limit=_LONG_TEXT)
-    note = f'<div class="note">store {escaped(store)}{who}</div>'
+    note = f'<div class="note hud-foot">{", ".join(map(escaped, texts))}{who}</div>'
     if not (has_sign_in or person.is_signed_in):
         st.html(note)
         return

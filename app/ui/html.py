@@ -130,6 +130,18 @@ def heading(text: str, *, level: int = 1) -> str:
     return f'<div class="hud-h{level}" role="heading" aria-level="{level}">{shown}</div>'
 
 
+def breadcrumb(steps: Sequence[tuple[str, str]]) -> str:
+    """Return the way to a page: names with their addresses, an empty address for the page itself.
+
+    A name is cut to the length of a cell.
+    """
+    items = "".join(
+        f"<li>{link(text, href)}</li>" if href else f'<li aria-current="page">{escaped(text)}</li>'
+        for text, href in steps
+    )
+    return f'<nav class="hud-path" aria-label="Breadcrumb"><ol>{items}</ol></nav>'
+
+
 def caption(text: str) -> str:
     """Return the caption of a chart or a table; text between backticks is code.
 

@@ -229,6 +229,14 @@ details.hud > summary { cursor: pointer; color: var(--hud-dim); padding: 2px 0; 
 /* These draw nothing. */
 .stElementContainer:is(.st-key-keys, .st-key-go, .st-key-picked) > [data-testid="stSkeleton"],
 .stElementContainer[class*="st-key-share"] > [data-testid="stSkeleton"] { display: none; }
+.hud-path { font-size: 13px; margin-bottom: -.8rem; }
+.hud-path ol { display: flex; flex-wrap: wrap; list-style: none; margin: 0; padding: 0; }
+.hud-path li { margin: 0; padding: 0; font-size: 13px; color: var(--hud-dim);
+  overflow-wrap: anywhere; }
+.hud-path li + li::before { content: "/"; padding: 0 8px; }
+.hud-path a { color: var(--hud-link); text-decoration: none; }
+.hud-path a:hover { text-decoration: underline; }
+.hud-foot { border-top: 1px solid var(--hud-line); padding-top: 6px; }
 .hud-h1, .hud-h2, .hud-h3 { margin-bottom: -.6rem; }
 .hud-h1 { font-size: 1.4rem; font-weight: 600; line-height: 1.3; overflow-wrap: anywhere; }
 .hud-h2 { font-size: 1.15rem; font-weight: 600; line-height: 1.3; padding-top: .5rem;

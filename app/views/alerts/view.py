@@ -9,6 +9,7 @@ import streamlit as st
 from compile_hud.app import clock
 from compile_hud.app.auth import access
 from compile_hud.app.components.annotations import show_annotations
+from compile_hud.app.components.breadcrumbs import alert_path
 from compile_hud.app.components.code_diff import show_code_diff
 from compile_hud.app.components.evidence import difference_table
 from compile_hud.app.components.page_frame import banners, choose, stale_note, state_page
@@ -111,6 +112,7 @@ def show_event(event_id: str) -> None:
     stale_note(loaded)
     page = loaded.value
     group = EventGroup(event=page.event, alerts=tuple(worst_first(page.alerts)))
+    st.html(alert_path(group.words))
     st.html(heading(group.words))
     st.html(event_facts(group))
     command = repro(group.worst.case, toolchain=group.worst.toolchain)
@@ -133,6 +135,8 @@ def show_alert(alert_id: str) -> None:
     page = loaded.value
     alert = page.alert
     case = alert.case
+    event = None if page.event is None else (page.event.id, "event")
+    st.html(alert_path(page.text.title, event=event if page.num_other_alerts else None))
     st.html(heading(page.text.title))
     st.html(alert_facts(page, now=clock.now()))
     metric = page.text.shown_metric

@@ -7,6 +7,7 @@ from typing import Any
 
 import streamlit as st
 
+from compile_hud.app.components.breadcrumbs import case_path, run_path
 from compile_hud.app.components.page_frame import (
     banners,
     choose,
@@ -109,6 +110,7 @@ def _show_cases(page: KernelsPage) -> None:
         text = f"Run {run.id} of {run.revision} ({run.toolchain}) has no kernels."
         state_page("No kernels", text=[text, *_HOW_TO_GET_THEM])
         return
+    st.html(run_path(page.run.id))
     st.html(heading(f"Kernels of run {page.run.id}"))
     rows = [
         (Cell(text=case.key, href=kernels_url(page.run.id, case_key=case.key)),)
@@ -129,6 +131,8 @@ def _show_nothing(page: KernelsPage) -> None:
 def _show_result(page: KernelsPage, state: KernelsState, *, version: int) -> None:
     assert page.result is not None
     case = page.result.case
+    run = page.run
+    st.html(case_path(case, machine=run.machine, toolchain=run.toolchain, last="kernels"))
     st.html(heading(f"Kernels of {case.model} {case.variant}"))
     st.html(key_values(header_facts(page)))
     texts = (page.noise, page.profile_problem, no_trace_text(page))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from compile_hud.app.components.breadcrumbs import run_path
 from compile_hud.app.components.machine_status import machine_notice, moved_cell, reference_table
 from compile_hud.app.components.page_frame import banners, not_found_page, stale_note
 from compile_hud.app.components.run_request_form import run_request_form, suites_of
@@ -26,7 +27,7 @@ from compile_hud.app.views.runs.tables import (
     run_times,
 )
 from compile_hud.db.errors import NotFoundError
-from compile_hud.db.records.results import CUSTOM_SUITE, Outcome, RunState
+from compile_hud.db.records.results import CUSTOM_SUITE, Case, Outcome, RunState
 from compile_hud.db.shared.model_code import revisions_text
 
 
@@ -41,6 +42,7 @@ def show() -> None:
         return
     stale_note(loaded)
     page = loaded.value
+    st.html(run_path(page.run.id, case=_case_of(page, state)))
     _show_header(page)
     _show_share(page, state)
     if state.case:
@@ -102,8 +104,12 @@ def _show_cases(page: RunPage, state: RunPageState) -> None:
     show_rest(first)
 
 
+def _case_of(page: RunPage, state: RunPageState) -> Case | None:
+    return next((item.case for item in page.results if item.case.key == state.case), None)
+
+
 def _show_share(page: RunPage, state: RunPageState) -> None:
-    case = next((item.case for item in page.results if item.case.key == state.case), None)
+    case = _case_of(page, state)
     command = repro(case, toolchain=page.run.toolchain) if case else run_command(page.run)
     key = case.key if case else ""
     share = Share(

@@ -8,6 +8,7 @@ import functools
 import streamlit as st
 
 from compile_hud.app.components.annotations import show_annotations
+from compile_hud.app.components.breadcrumbs import case_path
 from compile_hud.app.components.page_frame import (
     banners,
     choose,
@@ -90,6 +91,14 @@ def show() -> None:
 def show_header(page: SeriesPage, *, state: SeriesState) -> None:
     """Draw the name of the series, its choices and its alerts."""
     name = f"{page.case.model} {page.case.variant}"
+    st.html(
+        case_path(
+            page.case,
+            machine=page.machine,
+            toolchain=page.toolchain,
+            last=metric_label(state.metric),
+        )
+    )
     st.html(heading(name))
     st.html(key_values(tables.header_facts(page, metric=state.metric)))
     machines = sorted({header.machine for header in page.headers} | {page.machine})

@@ -92,7 +92,7 @@ def test_page_of_an_event_has_its_title_its_facts_and_its_alerts(
     page: AppTest, words: SnapshotAssertion
 ) -> None:
     text = text_of(page)
-    assert text.startswith(f"{WORDS} alerts 1 open")
+    assert text.startswith(f"Alerts {WORDS} {WORDS} alerts 1 open")
     assert texts_of(page, "facts") == words
     assert [row[2].split()[0] for row in texts_of_rows(page, "alerts")] == [
         *("vit", "bert", "llama", "bert")

@@ -1,0 +1,80 @@
+"""The navigation: the bar above all pages, the tabs of a section, and the line below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import streamlit as st
+
+from compile_hud.app import clock
+from compile_hud.app.components.alert_rows import is_by_machine
+from compile_hud.app.ui import html
+from compile_hud.app.views.alerts.data import load_open_regressions
+from compile_hud.db.errors import StoreError
+from compile_hud.db.records.triage import is_muted
+
+LOGO = Path(html.__file__).with_name("logo.svg")
+# The filters that hold on every page of a section.
+_SHARED_FILTERS = ("machine", "toolchain")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """A page: its name, its path and the function that draws it.
+
+    `section` is the entry of the bar that it belongs to. `tab` is its name among the tabs of the
+    section, empty for a page that links lead to.
+    """
+
+    title: str
+    path: str
+    show: Callable[[], None]
+    section: str
+    tab: str = ""
+
+
+def in_bar(views: Sequence[View]) -> tuple[View, ...]:
+    """Return the first view of each section: the entries of the bar."""
+    firsts: dict[str, View] = {}
+    for view in views:
+        firsts.setdefault(view.section, view)
+    return tuple(firsts.values())
+
+
+def alerts_title(section: str) -> str:
+    """Return the name of the section of alerts with the number of cases that need attention."""
+    try:
+        alerts = load_open_regressions().value
+    except StoreError:
+        # The page itself reports an error of the store.
+        return section
+    now = clock.now()
+    number = len(
+        {
+            (alert.case.key, alert.machine, alert.toolchain)
+            for alert in alerts
+            if not is_muted(alert, at=now) and not is_by_machine(alert)
+        }
+    )
+    return f"{section} ({number})" if number else section
+
+
+def draw_tabs(view: View, *, views: Sequence[View], pages: Mapping[str, st.Page]) -> None:
+    """Draw the tabs of the section of `view`, if it is one of several.
+
+    `pages` are those of the views by path. A tab opens for the same machine and toolchain.
+    """
+    tabs = [item for item in views if item.section == view.section and item.tab]
+    if not view.tab or len(tabs) < 2:
+        return
+    shared = {name: st.query_params[name] for name in _SHARED_FILTERS if name in st.query_params}
+    with st.container(horizontal=True, gap="small", key="section-tabs"):
+        for item in tabs:
+            # A page may not take a filter that it does not know.
+            st.page_link(
+                pages[item.path],
+                label=f"**{item.tab}**" if item is view else item.tab,
+                query_params=shared or None,
+            )
