@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from compile_hud.db.records.results import CaseResult
 from compile_hud.db.shared.text import signed, significant
 
+_BARS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
+# A series that rises by less than its own noise must not look like a cliff.
+_LEAST_RANGE = 0.05
 _SI_PREFIXES = ((1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n"))
 _LARGE_PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 # A number from here on has no decimals.
@@ -99,3 +102,15 @@ def distinct(names: Sequence[str]) -> list[str]:
         counts[name] = counts.get(name, 0) + 1
         labels.append(name if counts[name] == 1 else f"{name} {counts[name]}")
     return labels
+
+
+def sparkline(values: Sequence[float], *, least_range: float = _LEAST_RANGE) -> str:
+    """Return a bar for each value, between the least and the most; empty below two values.
+
+    A relative difference below `least_range` does not fill the height.
+    """
+    if len(values) < 2:
+        return ""
+    low, high = min(values), max(values)
+    span = max(high - low, least_range * abs(high)) or 1.0
+    return "".join(_BARS[round((value - low) / span * (len(_BARS) - 1))] for value in values)

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from compile_hud.app.data.page_records import ModeSummary
 from compile_hud.db.records.alerts import Alert
-from compile_hud.db.records.results import Case, Outcome, same_code_as
+from compile_hud.db.records.results import Outcome, same_code_as
 from compile_hud.db.records.summaries import LatestCell
 from compile_hud.db.records.triage import MISSING_KINDS, ONGOING, missing_cases
 from compile_hud.runner.analysis.modes.choice import EAGER
 from compile_hud.runner.analysis.modes.records import MODES
 from compile_hud.runner.analysis.stats.cohort import cohort_means, pass_rate
+from compile_hud.runner.analysis.trends.trends import subject_of
 
 MODE_ORDER = (EAGER, *MODES)
 
@@ -77,11 +78,6 @@ def _ended_badly(outcomes: Sequence[Outcome], *, is_attempted: bool) -> tuple[tu
         and counts[outcome]
         and bool(pass_rate([outcome]).num_attempted) is is_attempted
     )
-
-
-def subject_of(case: Case) -> str:
-    """Return the fields that all variants of one case share, its model first."""
-    return "/".join((case.model, case.phase, case.shape, case.dtype, case.device))
 
 
 def _speedups(cells: Sequence[LatestCell]) -> dict[str, float]:

@@ -42,8 +42,8 @@ from compile_hud.runner.analysis.judging.cost_step import Track
 from compile_hud.runner.analysis.judging.machine_speed import normalise_by_machine_speed
 from compile_hud.runner.analysis.stats.estimates import robust_sd
 from compile_hud.runner.analysis.stats.launch_levels import NORMALISED_TIMES, SPEED_PROBE
+from compile_hud.runner.analysis.trends.marks import NEUTRAL_FACTS
 
-_NO_REASON = ("torch", "peaks", "packages", "model_commits", "model_sources")
 # The browser draws each as a dot; more are slow to draw and hide one another.
 MAX_SAMPLES = 4000
 
@@ -238,7 +238,7 @@ def differences(
     return tuple(
         (name, str(before.get(name, "")), str(after.get(name, "")))
         for name in names
-        if before.get(name) != after.get(name) and not name.startswith(_NO_REASON)
+        if before.get(name) != after.get(name) and not name.startswith(NEUTRAL_FACTS)
     )
 
 

@@ -250,6 +250,38 @@ class OkResults:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryRun:
+    """A run as a point in time; `model_commits` has the revision of each model's code."""
+
+    id: str
+    at: datetime
+    suite: str
+    revision: str
+    fingerprint: str
+    model_commits: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ResultHistory:
+    """The results of cases over runs of one machine in one toolchain, oldest first.
+
+    The matrices have a row for each of `runs` after a first one for all older runs, and a column
+    for each of `cases`. `outcomes` are indices of `Outcome`, -1 without a result; `sources` are the
+    columns of the cases with the same code, -1 for none. `values` are by metric: medians, lower and
+    upper bounds, NaN without a measurement. The first `num_before` of `runs` precede the range.
+    """
+
+    machine: str
+    toolchain: str
+    runs: Sequence[HistoryRun]
+    cases: Sequence[Case]
+    outcomes: np.ndarray
+    sources: np.ndarray
+    values: Mapping[str, np.ndarray]
+    num_before: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
     """One sample in its metric's unit; `launch` counts the fresh processes from 0."""
 

@@ -71,6 +71,12 @@ _TABLE = (
         "modes",
         "Recommend a mode for each phase and shape, from the newest results.",
     ),
+    (
+        "trends",
+        "results.trends",
+        "trends",
+        "Show how each mode developed: speedup, pass rate, compile time, memory and energy.",
+    ),
     ("regressions", "results.regressions", "regressions", "List the alerts, the worst first."),
     (
         "alerts",

@@ -50,6 +50,7 @@ COMMANDS = (
     "show latest",
     "show latest eager",
     "modes",
+    "trends",
     "compare out.json out.json",
     "kernels show kernels.json bert",
     "kernels diff rank0.json rank1.json",

@@ -37,11 +37,10 @@ from compile_hud.runner.analysis.modes.records import (
     Recommendation,
 )
 from compile_hud.runner.analysis.stats.break_even import calls_to_pay_back
+from compile_hud.runner.analysis.stats.cohort import sparse_columns
 from compile_hud.runner.analysis.stats.estimates import Estimate
 
 _COMPILE_METRICS = {COLD: "compile_cold_s", WARM: "compile_warm_s"}
-# A mode with numbers of fewer of the models says too little of the group.
-_MIN_SHARE = 0.5
 _MISSING_WORDS = {"vanished": "missing", "late": "overdue"}
 
 # The newest results of a model by variant.
@@ -114,12 +113,7 @@ def _group(
         for mode in MODES
         if mode not in stand_ins
     }
-    with_numbers = {model for column in costs.values() for model in column}
-    sparse = {
-        mode: len(column)
-        for mode, column in costs.items()
-        if column and len(column) < _MIN_SHARE * len(with_numbers)
-    }
+    sparse = sparse_columns(costs)
     choice = choose_mode({mode: costs[mode] for mode in costs if mode not in sparse})
     rows = tuple(
         ModelRow(model=model, cells=row, best=_variant(_own_best(costs, model, calls=calls)))

@@ -3,16 +3,21 @@
 Method: the geometric mean, the only mean of ratios that does not depend on the reference side
 (Fleming and Wallace, How Not to Lie with Statistics, CACM 1986), over the subjects that every
 column has: a mode that fails on the hard models must not look faster for it.
+A column with values of less than half of the subjects does not shrink the cohort of the others. Its
+mean is that of its own part of their cohort.
 Assumptions: every subject weighs the same.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from compile_hud.db.records.results import Outcome
+
+# A column with numbers of fewer of the subjects says too little of them.
+MIN_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,15 +62,32 @@ def common_cohort(columns: Mapping[str, Mapping[str, float]]) -> tuple[str, ...]
     return tuple(sorted(set.intersection(*names))) if names else ()
 
 
-def cohort_means(columns: Mapping[str, Mapping[str, float]]) -> CohortMeans:
-    """Return the geometric mean of each column over the common cohort."""
-    cohort = common_cohort(columns)
+def sparse_columns(columns: Mapping[str, Collection[str]]) -> dict[str, int]:
+    """Return the columns with less than MIN_SHARE of all subjects, and how many each has.
+
+    An empty column is none of them.
+    """
     subjects = {subject for column in columns.values() for subject in column}
-    means = {
-        name: geometric_mean(column[subject] for subject in cohort)
+    return {
+        name: len(column)
         for name, column in columns.items()
-        if cohort
+        if column and len(column) < MIN_SHARE * len(subjects)
     }
+
+
+def cohort_means(columns: Mapping[str, Mapping[str, float]]) -> CohortMeans:
+    """Return the geometric mean of each column over the common cohort.
+
+    The cohort is that of the columns that are not sparse.
+    """
+    sparse = sparse_columns(columns)
+    cohort = common_cohort({name: columns[name] for name in columns if name not in sparse})
+    subjects = {subject for column in columns.values() for subject in column}
+    parts = {
+        name: [column[subject] for subject in cohort if column.get(subject, 0) > 0]
+        for name, column in columns.items()
+    }
+    means = {name: geometric_mean(values) for name, values in parts.items() if values}
     return CohortMeans(means=means, num_common=len(cohort), num_subjects=len(subjects))
 
 

@@ -21,14 +21,11 @@ from compile_hud.runner.cli.compare.table import (
     change_text,
     verdict_counts,
 )
-from compile_hud.runner.format import quantity
+from compile_hud.runner.format import quantity, sparkline
 
 # GitHub takes 65,536 characters in a comment; a row of the longest names has 3,500.
 MAX_CHARS = 60_000
 MAX_NAME, MAX_WHY = 160, 200
-_BARS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
-# A series that rises by less than its own noise must not look like a cliff.
-_LEAST_RANGE = 0.05
 _HEAD = ("case", "metric", "baseline", "candidate", "change", "interval", "trend", "verdict", "why")
 
 # The values of a row's series, oldest first, by the key of its case and its metric.
@@ -76,15 +73,6 @@ def code(text: str, *, limit: int = MAX_NAME) -> str:
     signs = shortened(one_line(text), limit=limit)
     safe = "".join(sign if sign.isalnum() or sign == " " else f"&#{ord(sign)};" for sign in signs)
     return f"<code>{safe}</code>"
-
-
-def sparkline(values: Sequence[float]) -> str:
-    """Return a bar for each value, between the least and the most; empty below two values."""
-    if len(values) < 2:
-        return ""
-    low, high = min(values), max(values)
-    span = max(high - low, _LEAST_RANGE * abs(high)) or 1.0
-    return "".join(_BARS[round((value - low) / span * (len(_BARS) - 1))] for value in values)
 
 
 def _side(run: Run) -> str:

@@ -9,11 +9,10 @@ from fnmatch import fnmatchcase
 import click
 
 from compile_hud.db.queries.alerts import load_alerts
-from compile_hud.db.queries.latest import load_latest, load_scopes
-from compile_hud.db.queries.runs import load_runs
+from compile_hud.db.queries.latest import load_latest
 from compile_hud.db.records.metrics import CACHES, COLD, MAX_EXPECTED_CALLS
 from compile_hud.db.records.results import Phase
-from compile_hud.db.records.summaries import LatestCell, Scope
+from compile_hud.db.records.summaries import LatestCell
 from compile_hud.db.records.triage import ONGOING
 from compile_hud.db.shared.text import printable, quoted
 from compile_hud.db.store import Store
@@ -33,10 +32,10 @@ from compile_hud.runner.cli.output import (
     gather_options,
     json_option,
     print_json,
-    say_when_empty,
     with_workspace,
 )
 from compile_hud.runner.cli.results.mode_documents import comparison_json
+from compile_hud.runner.cli.results.scope import selected_scope
 from compile_hud.runner.cli.tables import Column, print_table, stdout
 from compile_hud.runner.errors import NoSuchResult
 from compile_hud.runner.workspace import Workspace
@@ -90,7 +89,7 @@ def modes(workspace: Workspace, *, options: ModesOptions, as_json: bool) -> None
     break-even.
     """
     store = workspace.store()
-    machine, toolchain = _scope(store, options)
+    machine, toolchain = selected_scope(store, machine=options.machine, toolchain=options.toolchain)
     cells = _cells(store, options, machine=machine, toolchain=toolchain)
     alerts = [
         alert
@@ -110,35 +109,6 @@ def modes(workspace: Workspace, *, options: ModesOptions, as_json: bool) -> None
         print_json({"machine": machine, "toolchain": toolchain, **document})
         return
     _print_groups(groups)
-
-
-def _scope(store: Store, options: ModesOptions) -> tuple[str, str]:
-    """Return the machine and the toolchain, by default those that the page shows first."""
-    if say_when_empty(store):
-        raise NoSuchResult(f"the store {store.name} has no result", store=store.name)
-    scopes = [scope for scope in load_scopes(store) if scope.has_cases]
-    machine = options.machine or load_runs(store, limit=1)[0].run.machine
-    fitting = [
-        scope
-        for scope in scopes
-        if scope.machine == machine and options.toolchain in (None, scope.toolchain)
-    ]
-    newest = max(fitting, key=lambda scope: scope.newest_at, default=None)
-    if newest is None:
-        toolchain = f" in toolchain {options.toolchain}" if options.toolchain else ""
-        raise NoSuchResult(
-            f"no result of machine {machine}{toolchain}; {_scopes_text(scopes)}",
-            machine=machine,
-            toolchain=options.toolchain,
-        )
-    return newest.machine, newest.toolchain
-
-
-def _scopes_text(scopes: Sequence[Scope]) -> str:
-    if not scopes:
-        return "the store has none at all"
-    shown = ", ".join(f"{scope.machine} (toolchain {scope.toolchain})" for scope in scopes)
-    return f"machines with results: {shown}"
 
 
 def _cells(

@@ -12,6 +12,7 @@ from compile_hud.runner.format import (
     mode_text,
     percent,
     quantity,
+    sparkline,
 )
 from tests.support.builders import make_case, make_measurement, make_result
 
@@ -122,3 +123,20 @@ def test_levels_have_both_sides_or_are_empty(
     baseline: float | None, candidate: float | None, text: str
 ) -> None:
     assert levels(baseline, candidate, unit="B") == text
+
+
+def test_a_sparkline_has_a_bar_a_value_between_the_least_and_the_most() -> None:
+    assert sparkline([1.0, 2.0, 3.0]) == "\u2581\u2585\u2588"
+    assert sparkline([1.0]) == ""
+
+
+def test_a_series_within_its_noise_is_flat() -> None:
+    assert set(sparkline([1.0, 1.001, 0.999, 1.0])) == {"\u2581"}
+
+
+def test_a_series_of_zeros_is_flat() -> None:
+    assert sparkline([0.0, 0.0]) == "\u2581\u2581"
+
+
+def test_a_smaller_least_range_shows_smaller_changes() -> None:
+    assert sparkline([1.0, 1.01], least_range=0.01) == "\u2581\u2588"

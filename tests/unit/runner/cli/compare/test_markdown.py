@@ -15,7 +15,6 @@ from compile_hud.runner.cli.compare.markdown import (
     Trends,
     code,
     comparison_markdown,
-    sparkline,
 )
 from tests.support.builders import make_case, make_run
 
@@ -115,16 +114,3 @@ def test_a_comment_stays_below_what_github_takes() -> None:
     assert f"{100 - num_shown} more rows" in text
     assert num_shown > 20
     assert len(text) < 65_536
-
-
-def test_a_sparkline_has_a_bar_a_value_between_the_least_and_the_most() -> None:
-    assert sparkline([1.0, 2.0, 3.0]) == "\u2581\u2585\u2588"
-    assert sparkline([1.0]) == ""
-
-
-def test_a_series_within_its_noise_is_flat() -> None:
-    assert set(sparkline([1.0, 1.001, 0.999, 1.0])) == {"\u2581"}
-
-
-def test_a_series_of_zeros_is_flat() -> None:
-    assert sparkline([0.0, 0.0]) == "\u2581\u2581"

@@ -1,0 +1,174 @@
+"""hud trends: how the modes developed over weeks and months."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
+
+import click
+
+from compile_hud.db.queries.trends import load_trend_inputs
+from compile_hud.db.records.results import Case, Phase
+from compile_hud.db.store import Store
+from compile_hud.runner.analysis.trends.documents import trends_csv, trends_json
+from compile_hud.runner.analysis.trends.records import (
+    DIMENSIONS,
+    PASS_RATE,
+    TREND_METRICS,
+    ModeTrends,
+)
+from compile_hud.runner.analysis.trends.trends import (
+    TREND_MODES,
+    TrendSelection,
+    range_start,
+    trends_with_marks,
+)
+from compile_hud.runner.cli.option_types import TimeOrDuration
+from compile_hud.runner.cli.output import gather_options, json_option, print_json, with_workspace
+from compile_hud.runner.cli.results.scope import selected_scope
+from compile_hud.runner.cli.results.trend_tables import print_trends
+from compile_hud.runner.errors import NoSuchResult
+from compile_hud.runner.workspace import Workspace
+
+_DEFAULT_RANGE = timedelta(days=90)
+# torch.compile is younger.
+_LONGEST_RANGE = timedelta(days=9999)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrendOptions:
+    """The range, the trends and the cases; None or empty for those that were left out."""
+
+    since: timedelta | datetime
+    metrics: tuple[str, ...]
+    modes: tuple[str, ...]
+    by: str | None
+    machine: str | None
+    toolchain: str | None
+    model: str | None
+    family: str | None
+    phase: str | None
+    shape: str | None
+    dtype: str | None
+    device: str | None
+
+
+TREND_OPTIONS = (
+    click.option(
+        "--since",
+        metavar="RANGE",
+        type=TimeOrDuration(),
+        default=_DEFAULT_RANGE,
+        show_default="90d",
+        help="The range, such as 30d or 12w, or its first date.",
+    ),
+    click.option(
+        "--metric",
+        "metrics",
+        multiple=True,
+        type=click.Choice(TREND_METRICS),
+        help="Metrics. Default: all that were measured.",
+    ),
+    click.option(
+        "--mode",
+        "modes",
+        multiple=True,
+        type=click.Choice(TREND_MODES),
+        help="Modes. A cohort stays common to all modes.",
+    ),
+    click.option(
+        "--by", type=click.Choice(DIMENSIONS), help="A trend for each value of a dimension."
+    ),
+    click.option("--machine", metavar="M", help="Default: that of the newest run."),
+    click.option(
+        "--toolchain", metavar="T", help="Default: that of the newest result on the machine."
+    ),
+    click.option("--model", metavar="GLOB", help="Models, as a glob."),
+    click.option("--family", metavar="GLOB", help="Families, as a glob."),
+    click.option("--phase", type=click.Choice([str(phase) for phase in Phase])),
+    click.option("--shape", metavar="GLOB", help="Shapes, as a glob."),
+    click.option("--dtype", metavar="GLOB", help="Number formats, as a glob."),
+    click.option("--device", metavar="GLOB", help="Devices, as a glob."),
+)
+
+
+@click.command()
+@gather_options(TrendOptions, name="options", options=TREND_OPTIONS)
+@json_option
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, a row for each point.")
+@with_workspace
+def trends(workspace: Workspace, *, options: TrendOptions, as_json: bool, as_csv: bool) -> None:
+    """Show how each mode developed: speedup, pass rate, compile time, memory and energy.
+
+    A value is a geometric mean over the models that have a number in every mode. A model that comes
+    or goes changes no trend. The trends are those of the page Trends.
+    """
+    if as_json and as_csv:
+        raise click.UsageError("--json and --csv exclude each other")
+    now = workspace.dependencies.now()
+    shown = load_trends(workspace.store(), options, now=now)
+    if as_json:
+        print_json({"since": since_of(options, now=now).isoformat(), **trends_json(shown)})
+    elif as_csv:
+        click.echo(trends_csv(shown.trends), nl=False)
+    else:
+        print_trends(shown)
+
+
+def load_trends(store: Store, options: TrendOptions, *, now: datetime) -> ModeTrends:
+    """Return the trends that `options` select; raise NoSuchResult for none."""
+    machine, toolchain = selected_scope(store, machine=options.machine, toolchain=options.toolchain)
+    metrics = options.metrics or TREND_METRICS
+    since = since_of(options, now=now)
+    inputs = load_trend_inputs(
+        store,
+        machine=machine,
+        toolchain=toolchain,
+        since=since,
+        metrics=[name for name in metrics if name != PASS_RATE],
+    )
+    shown = trends_with_marks(
+        inputs.history,
+        alerts=inputs.alerts,
+        remarks=inputs.annotations,
+        environments=inputs.environments,
+        selection=TrendSelection(
+            metrics=metrics,
+            modes=options.modes or TREND_MODES,
+            by=options.by or "",
+            fits=_condition(options),
+        ),
+    )
+    if not shown.trends:
+        raise NoSuchResult(
+            f"no result of a mode of torch.compile on {machine} (toolchain {toolchain}) since"
+            f" {since:%Y-%m-%d} fits these filters. `hud runs` lists the runs",
+            machine=machine,
+            toolchain=toolchain,
+            since=since,
+        )
+    return shown
+
+
+def since_of(options: TrendOptions, *, now: datetime) -> datetime:
+    """Return the first moment of the range; of whole days, the beginning of the first one."""
+    since = options.since
+    if isinstance(since, datetime):
+        return since
+    if not timedelta() < since <= _LONGEST_RANGE:
+        raise click.BadParameter(
+            f"a range has 1 hour to {_LONGEST_RANGE.days:,} days", param_hint="'--since'"
+        )
+    if since % timedelta(days=1):
+        return now - since
+    return range_start(now, num_days=since.days)
+
+
+def _condition(options: TrendOptions) -> Callable[[Case], bool]:
+    patterns = {name: getattr(options, name) for name in (*DIMENSIONS, "shape")}
+    patterns = {name: pattern for name, pattern in patterns.items() if pattern is not None}
+    return lambda case: all(
+        fnmatchcase(str(getattr(case, name)), pattern) for name, pattern in patterns.items()
+    )
