@@ -27,6 +27,7 @@ from compile_hud.app.views.runs import run_view as run
 from compile_hud.app.views.series import view as series
 from compile_hud.app.views.settings import view as settings
 from compile_hud.app.views.studies import view as studies
+from compile_hud.app.views.trends import view as trends
 from compile_hud.db.shared.access_rules import Role
 
 ALERTS = "Alerts"
@@ -36,6 +37,7 @@ ALERTS = "Alerts"
 VIEWS = (
     View(title="Overview", path="overview", show=overview.show, section="Overview"),
     View(title="Alerts", path="alerts", show=alerts.show, section=ALERTS),
+    View(title="Trends", path="trends", show=trends.show, section="Trends"),
     View(title="Compare", path="compare", show=compare.show, section="Compare", tab="Runs"),
     View(title="Modes", path="modes", show=modes.show, section="Compare", tab="Modes"),
     View(

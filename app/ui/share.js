@@ -34,18 +34,34 @@ async function copy(text) {
 }
 
 function drawn(name) {
-  const chart = document.querySelector(`[class*="st-key-${name}"] svg.marks`);
-  if (!chart) throw new Error("the chart is not drawn yet, or has too many points for a drawing");
-  const copied = chart.cloneNode(true);
-  const { width, height } = chart.getBoundingClientRect();
-  copied.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  const charts = [...document.querySelectorAll(`[class*="st-key-${name}"] svg.marks`)];
+  if (!charts.length) {
+    throw new Error("the chart is not drawn yet, or has too many points for a drawing");
+  }
+  // Several charts stand in the picture as they stand on the page.
+  const boxes = charts.map((chart) => chart.getBoundingClientRect());
+  const left = Math.min(...boxes.map((box) => box.left));
+  const top = Math.min(...boxes.map((box) => box.top));
+  const width = Math.max(...boxes.map((box) => box.right)) - left;
+  const height = Math.max(...boxes.map((box) => box.bottom)) - top;
+  const drawing = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  drawing.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  drawing.setAttribute("width", width);
+  drawing.setAttribute("height", height);
+  drawing.setAttribute("viewBox", `0 0 ${width} ${height}`);
   const paper = document.createElementNS("http://www.w3.org/2000/svg", "rect");
   const main = document.querySelector(".stApp");
   paper.setAttribute("width", "100%");
   paper.setAttribute("height", "100%");
   paper.setAttribute("fill", getComputedStyle(main).backgroundColor);
-  copied.prepend(paper);
-  const text = new XMLSerializer().serializeToString(copied);
+  drawing.append(paper);
+  charts.forEach((chart, index) => {
+    const copied = chart.cloneNode(true);
+    copied.setAttribute("x", boxes[index].left - left);
+    copied.setAttribute("y", boxes[index].top - top);
+    drawing.append(copied);
+  });
+  const text = new XMLSerializer().serializeToString(drawing);
   return { blob: new Blob([text], { type: "image/svg+xml" }), text, width, height };
 }
 

@@ -54,6 +54,17 @@ _BAR_STYLES = "\n".join(
     for verdict, style in VERDICT_STYLES.items()
 )
 
+_SIGN_STYLES = f"""
+.sign-band {{ background: linear-gradient({NEUTRAL}, {NEUTRAL}) center / 100% 1.5px no-repeat,
+  color-mix(in srgb, {NEUTRAL} 30%, transparent); }}
+.sign-diamond {{ background: {NEUTRAL};
+  clip-path: polygon(50% 0, 77% 50%, 50% 100%, 23% 50%); }}
+.sign-dashed {{ background: repeating-linear-gradient({NEUTRAL} 0 4px, transparent 4px 6px)
+  center / 1.5px 100% no-repeat; }}
+.sign-up {{ background: {REGRESSION}; clip-path: polygon(50% 4%, 77% 96%, 23% 96%); }}
+.sign-down {{ background: {IMPROVEMENT}; clip-path: polygon(50% 96%, 77% 4%, 23% 4%); }}
+"""
+
 # The style sheet is in the document itself (app/server/page_routes.py), so that nothing is drawn
 # without it and then moves.
 STYLE_SHEET = (
@@ -182,6 +193,10 @@ dl.hud-facts dd { margin: 0; overflow-wrap: anywhere; max-width: 42em; }
 .hud-abreast .name { font-size: 13px; font-weight: 600; padding-bottom: 2px; }
 .hud-legend { font-size: 11.5px; color: var(--hud-dim); }
 .hud-legend span { margin-left: 10px; white-space: nowrap; }
+.hud-signs { display: flex; flex-wrap: wrap; gap: 4px 18px; font-size: 12px;
+  color: var(--hud-dim); }
+.hud-sign { display: inline-flex; align-items: center; gap: 6px; }
+.hud-sign i { display: inline-block; width: 22px; height: 12px; }
 .hud-legend i { color: light-dark(#1b1f24, #e3e7ec); display: inline-block; width: 10px;
   height: 10px; margin-right: 4px; }
 .p0 { background: color-mix(in srgb, currentColor 42%, var(--hud-paper)); }
@@ -246,6 +261,7 @@ details.hud > summary { cursor: pointer; color: var(--hud-dim); padding: 2px 0; 
     + _KIND_STYLES
     + "\n"
     + _BAR_STYLES
+    + _SIGN_STYLES
     + """
 </style>
 """

@@ -31,6 +31,11 @@ ALL_STATES = "all"
 YES = "yes"
 # The value that shows a long table whole instead of its first rows.
 ALL_ROWS = "all"
+# The ranges of trends in days; the last one reaches back to the first run.
+ALL_RUNS = "all"
+RANGES = (*("30", "90", "365"), ALL_RUNS)
+DEFAULT_RANGE = "90"
+SCALES = ABSOLUTE, RELATIVE = ("absolute", "relative")
 # The study that the page shows first.
 DEFAULT_STUDY = "families"
 # Longer values are an accident, and not worth a page of text.
@@ -86,6 +91,23 @@ class ModelsState(CaseState):
     """The state of the page of models; `text` is searched in name, family and summary."""
 
     text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrendsState(CaseState):
+    """The state of the page of trends; an empty metric, mode or dimension `by` means all.
+
+    `range` is the number of days until now, or ALL_RUNS; `since` and `until` bound a brushed part
+    of it. `scale` is ABSOLUTE or RELATIVE, the change since the first run.
+    """
+
+    range: str = DEFAULT_RANGE
+    since: str = ""
+    until: str = ""
+    metric: str = ""
+    mode: str = ""
+    by: str = ""
+    scale: str = ABSOLUTE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +243,13 @@ _AnyState = (
 )
 _State = TypeVar("_State", bound=_AnyState)
 _CaseState = TypeVar("_CaseState", bound=CaseState)
-_CASE_PAGES: Mapping[type, str] = {OverviewState: "./", ModesState: "modes", ModelsState: "models"}
+_PartState = TypeVar("_PartState", SeriesState, TrendsState)
+_CASE_PAGES: Mapping[type, str] = {
+    OverviewState: "./",
+    TrendsState: "trends",
+    ModesState: "modes",
+    ModelsState: "models",
+}
 
 
 def parse_overview(params: Mapping[str, str]) -> tuple[OverviewState, tuple[str, ...]]:
@@ -261,6 +289,27 @@ def _is_count(text: str) -> bool:
     )
 
 
+def parse_trends(
+    params: Mapping[str, str],
+    *,
+    metrics: tuple[str, ...],
+    modes: tuple[str, ...],
+    dimensions: tuple[str, ...],
+) -> tuple[TrendsState, tuple[str, ...]]:
+    """Return the state of the page of trends and a sentence for each parameter not understood."""
+    allowed = {
+        "phase": tuple(Phase),
+        "dtype": tuple(Dtype),
+        "range": RANGES,
+        "metric": metrics,
+        "mode": modes,
+        "by": dimensions,
+        "scale": SCALES,
+        "rows": (ALL_ROWS,),
+    }
+    return _with_part(*_parse(TrendsState, params, allowed))
+
+
 def parse_models(params: Mapping[str, str]) -> tuple[ModelsState, tuple[str, ...]]:
     """Return the state of the page of models and a sentence for each parameter not understood."""
     allowed = {"phase": tuple(Phase), "dtype": tuple(Dtype), "rows": (ALL_ROWS,)}
@@ -273,20 +322,7 @@ def parse_series(params: Mapping[str, str]) -> tuple[SeriesState, tuple[str, ...
     state, problems = _parse(SeriesState, params, {"raw": (YES,), "rows": (ALL_ROWS,)})
     if state.metric == OUTCOME:
         state = dataclasses.replace(state, metric=DEFAULT_SERIES_METRIC)
-    for name in ("since", "until"):
-        value = getattr(state, name)
-        if value and moment_in(value) is None:
-            shown = shortened(value, limit=_SHOWN_LENGTH)
-            like = "2026-01-31 or 2026-01-31T02:30 (UTC)"
-            wrong = f"The URL asks for {name} {shown!r}, which is no time like {like}"
-            problems = (*problems, f"{wrong}; that end is left open.")
-            state = dataclasses.replace(state, **{name: ""})
-    since, until = moment_in(state.since), moment_in(state.until)
-    if since is not None and until is not None and since >= until:
-        wrong = f"The URL asks for times since {state.since} and until {state.until}"
-        problems = (*problems, f"{wrong}, between which nothing lies; all are drawn.")
-        state = dataclasses.replace(state, since="", until="")
-    return state, problems
+    return _with_part(state, problems)
 
 
 def parse_run(params: Mapping[str, str]) -> tuple[RunPageState, tuple[str, ...]]:
@@ -491,6 +527,24 @@ def _url(page: str, state: _AnyState) -> str:
 @functools.lru_cache(maxsize=2048)
 def _quoted(word: str) -> str:
     return quote_plus(word)
+
+
+def _with_part(state: _PartState, problems: tuple[str, ...]) -> tuple[_PartState, tuple[str, ...]]:
+    """Return `state` without bounds of the time that are none, and a sentence for each."""
+    for name in ("since", "until"):
+        value = getattr(state, name)
+        if value and moment_in(value) is None:
+            shown = shortened(value, limit=_SHOWN_LENGTH)
+            like = "2026-01-31 or 2026-01-31T02:30 (UTC)"
+            wrong = f"The URL asks for {name} {shown!r}, which is no time like {like}"
+            problems = (*problems, f"{wrong}; that end is left open.")
+            state = dataclasses.replace(state, **{name: ""})
+    since, until = moment_in(state.since), moment_in(state.until)
+    if since is not None and until is not None and since >= until:
+        wrong = f"The URL asks for times since {state.since} and until {state.until}"
+        problems = (*problems, f"{wrong}, between which nothing lies; all are drawn.")
+        state = dataclasses.replace(state, since="", until="")
+    return state, problems
 
 
 def _parse(

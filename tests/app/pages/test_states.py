@@ -171,7 +171,9 @@ def test_names_that_are_markup_are_shown_as_text(
     html = html_of(page)
     for element in ("<script", "<b>", "<i>", "<img", "<u>"):
         assert element not in html
-    other = {"runs": "<i>hostile</i>", "studies": "No run of this study yet"}
+    # A trend needs two runs.
+    other = {"runs": "<i>hostile</i>", "trends": "<i>hostile</i>"}
+    other |= {"studies": "No run of this study yet"}
     other |= {"health": "No scheduler has used this store", "settings": "No settings"}
     shown = other.get(path, "<script>alert('x')</script>")
     assert shown in text_of(page)

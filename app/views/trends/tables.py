@@ -1,0 +1,381 @@
+"""The texts, tables and chart rows of the page of trends. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from compile_hud.app.components.trend.window import thinned_indices
+from compile_hud.app.ui.format import (
+    Scale,
+    is_interval,
+    metric_label,
+    moment,
+    percent,
+    percent_interval,
+    scale_for,
+)
+from compile_hud.app.ui.html import Cell, HtmlColumn, Note, table
+from compile_hud.app.ui.urls import (
+    RELATIVE,
+    TrendsState,
+    cases_url,
+    decide_url,
+    moment_out,
+    run_url,
+)
+from compile_hud.app.views.trends.charts import Panel, PanelColumn, share_domains, shared_domains
+from compile_hud.app.views.trends.data import TrendChange, trend_change
+from compile_hud.db.shared.text import counted, one_line, short_revision, shortened, signed
+from compile_hud.runner.analysis.trends.records import (
+    PASS_RATE,
+    MarkKind,
+    ModePoint,
+    ModeTrend,
+    ModeTrends,
+    TrendMark,
+)
+
+# A panel is this narrow, and more points hide one another.
+MAX_POINTS = 120
+# More columns of panels are slow to draw; the table has all of them.
+MAX_COLUMNS = 24
+_TEXT_LENGTH = 90
+_NAMES = 3
+# The metrics of alerts that belong to each panel.
+_ALERT_METRICS = {
+    "speedup": ("speedup", "latency_s", "latency_cpu_s"),
+    PASS_RATE: ("outcome",),
+    "compile_cold_s": ("compile_cold_s", "compile_cold_cpu_s"),
+}
+_LINES = (MarkKind.ANNOTATION, MarkKind.ENVIRONMENT, MarkKind.MODEL_CODE)
+
+
+def trend_label(metric: str) -> str:
+    """Return the label of the metric of a trend."""
+    return "pass rate" if metric == PASS_RATE else metric_label(metric)
+
+
+def page_title(trends: ModeTrends) -> str:
+    """Return the fastest mode, its speedup and its change; the range without a speedup."""
+    speedups = [trend for trend in trends.trends if trend.metric == "speedup" and not trend.group]
+    best = max(speedups, key=lambda trend: trend.points[-1].value, default=None)
+    if best is None:
+        return f"Trends over {range_text(trends)}"
+    change = trend_change(best)
+    words = f"{best.mode} is the fastest mode: {best.points[-1].value:.2f}x"
+    return words if change is None else f"{words}, {change_words(change)} in {range_text(trends)}"
+
+
+def range_text(trends: ModeTrends) -> str:
+    """Return the length of the range from its first to its last run: `59 days`, `7 hours`."""
+    length = trends.runs[-1].at - trends.runs[0].at
+    hours = round(length.total_seconds() / 3600)
+    return counted(round(hours / 24), "day") if hours >= 48 else counted(hours, "hour")
+
+
+def range_facts(trends: ModeTrends) -> list[tuple[str, Cell]]:
+    """Return the runs of the range: number, ends and revisions."""
+    first, last = trends.runs[0], trends.runs[-1]
+    return [
+        ("runs", Cell(text=f"{len(trends.runs):,}")),
+        ("first", Cell(text=moment(first.at), href=run_url(first.id))),
+        ("newest", Cell(text=moment(last.at), href=run_url(last.id))),
+        (
+            "torch",
+            Cell(
+                text=short_revision(last.revision),
+                title=f"first run: {first.revision}",
+            ),
+        ),
+    ]
+
+
+def change_words(change: TrendChange) -> str:
+    """Return a change in percent, that of a share in points."""
+    if change.is_difference:
+        return f"{signed(100 * change.estimate.value)} points"
+    return percent(100 * (change.estimate.value - 1))
+
+
+def summary_table(trends: ModeTrends, *, state: TrendsState) -> str:
+    """Return the newest values and their changes: metrics, or groups, by modes."""
+    modes = list(dict.fromkeys(trend.mode for trend in trends.trends))
+    names = _row_names(trends.trends)
+    cells = {(_row_name(trend), trend.mode): trend for trend in trends.trends}
+    scales = {
+        name: scale_for(own[0].unit, [trend.points[-1].value for trend in own])
+        for name in names
+        if (own := [trend for trend in trends.trends if _row_name(trend) == name])
+    }
+    columns = [
+        HtmlColumn(label=state.by or "metric"),
+        *(HtmlColumn(label=mode, is_number=True) for mode in modes),
+    ]
+    rows = [
+        [
+            Cell(text=_row_label(name), href=_row_url(name, state), style="strong"),
+            *(_cell(cells.get((name, mode)), scales[name]) for mode in modes),
+        ]
+        for name in names
+    ]
+    return table(columns, rows, label="newest values and changes")
+
+
+def _row_name(trend: ModeTrend) -> tuple[str, str]:
+    return (trend.metric, trend.group)
+
+
+def _row_names(trends: Sequence[ModeTrend]) -> list[tuple[str, str]]:
+    return list(dict.fromkeys(map(_row_name, trends)))
+
+
+def _row_label(name: tuple[str, str]) -> str:
+    metric, group = name
+    return group or trend_label(metric)
+
+
+def _row_url(name: tuple[str, str], state: TrendsState) -> str:
+    """Return the address of one metric, "" where it is shown alone already."""
+    metric, group = name
+    if group or state.metric:
+        return ""
+    return cases_url(_with_metric(state, metric))
+
+
+def _with_metric(state: TrendsState, metric: str) -> TrendsState:
+    return TrendsState(**{**_fields(state), "metric": metric})
+
+
+def _fields(state: TrendsState) -> dict[str, Any]:
+    return {name: getattr(state, name) for name in TrendsState.__dataclass_fields__}
+
+
+def _cell(trend: ModeTrend | None, scale: Scale) -> Cell:
+    if trend is None:
+        return Cell(text="-", style="quiet")
+    newest = trend.points[-1]
+    change = trend_change(trend)
+    notes = [] if change is None else [Note(text=_change_note(change))]
+    return Cell(
+        text=scale.text(newest.value),
+        title=_cohort_text(trend.metric, newest),
+        notes=tuple(notes),
+    )
+
+
+def _change_note(change: TrendChange) -> str:
+    words, estimate = change_words(change), change.estimate
+    if change.is_difference or not is_interval(estimate.low, estimate.high):
+        return words
+    ends = (100 * (estimate.low - 1), 100 * (estimate.high - 1))
+    return f"{words} {percent_interval(ends)}"
+
+
+def panel_columns(
+    trends: ModeTrends, *, state: TrendsState, num_columns: int = MAX_COLUMNS
+) -> list[PanelColumn]:
+    """Return a column of panels for each mode and group, at most `num_columns`."""
+    by_column: dict[tuple[str, str], dict[str, ModeTrend]] = {}
+    for trend in trends.trends:
+        by_column.setdefault((trend.group, trend.mode), {})[trend.metric] = trend
+    shown = dict(list(by_column.items())[:num_columns])
+    metrics = list(dict.fromkeys(trend.metric for trend in trends.trends))
+    panels: dict[tuple[str, str], list[Panel]] = {key: [] for key in shown}
+    for metric in metrics:
+        own = {key: items[metric] for key, items in shown.items() if metric in items}
+        for key, panel in _panels(own, trends.marks, state=state).items():
+            panels[key].append(panel)
+    lines = _line_rows(trends.marks)
+    time = (_time(trends.runs[0].at), _time(trends.runs[-1].at))
+    return [
+        PanelColumn(
+            title=" / ".join(part for part in key if part),
+            panels=panels[key],
+            lines=lines,
+            time=time,
+        )
+        for key in shown
+    ]
+
+
+def _panels(
+    trends: Mapping[tuple[str, str], ModeTrend],
+    marks: Sequence[TrendMark],
+    *,
+    state: TrendsState,
+) -> dict[tuple[str, str], Panel]:
+    """Return the panels of one metric, in one scale and of one ratio."""
+    if not trends:
+        return {}
+    is_relative = state.scale == RELATIVE
+    first = next(iter(trends.values()))
+    newest = [trend.points[-1].value for trend in trends.values()]
+    scale = Scale(0.01, "%") if first.unit == "share" else scale_for(first.unit, newest)
+    rows = {
+        key: _point_rows(trend, scale=scale, is_relative=is_relative)
+        for key, trend in trends.items()
+    }
+    names = ("value",) if is_relative else ("value", "low", "high")
+    values = [[row[name] for row in own for name in names] for own in rows.values()]
+    if first.metric == PASS_RATE and not is_relative:
+        domains, is_log = share_domains(values), False
+    else:
+        domains, is_log = shared_domains(values, is_linear=is_relative)
+    return {
+        key: Panel(
+            title=_panel_title(trend, scale=scale, is_relative=is_relative),
+            points=rows[key],
+            alerts=_alert_rows(marks, trend),
+            domain=domain,
+            is_log=is_log,
+        )
+        for (key, trend), domain in zip(trends.items(), domains, strict=True)
+    }
+
+
+def _panel_title(trend: ModeTrend, *, scale: Scale, is_relative: bool) -> str:
+    label, newest = trend_label(trend.metric), scale.text(trend.points[-1].value)
+    change = trend_change(trend)
+    if is_relative and change is not None:
+        return f"{label}, change since the first run: {change_words(change)}"
+    shown = f"{label} {newest}"
+    return shown if change is None else f"{shown}, {change_words(change)}"
+
+
+def _point_rows(trend: ModeTrend, *, scale: Scale, is_relative: bool) -> list[dict[str, Any]]:
+    points = trend.points
+    changed = [index for index, point in enumerate(points) if point.cohort_changed]
+    drawn = thinned_indices([point.value for point in points], always=changed, limit=MAX_POINTS)
+    bases = {point.segment: point.value for point in reversed(points)}
+    return [
+        _point_row(points[index], trend, scale=scale, bases=bases if is_relative else {})
+        for index in drawn
+    ]
+
+
+def _point_row(
+    point: ModePoint, trend: ModeTrend, *, scale: Scale, bases: Mapping[int, float]
+) -> dict[str, Any]:
+    """Return the row of a point; `bases` are the first values of its segments for changes."""
+
+    def shown(value: float) -> float:
+        if not bases:
+            return value / scale.factor
+        base = bases[point.segment]
+        return 100 * (value - base) if trend.metric == PASS_RATE else 100 * (value / base - 1)
+
+    return {
+        "at": _time(point.run.at),
+        "value": shown(point.value),
+        "low": shown(point.low),
+        "high": shown(point.high),
+        "segment": point.segment,
+        "run_id": point.run.id,
+        "shown": scale.estimate(point.value, low=point.low, high=point.high),
+        "cohort": _cohort_text(trend.metric, point),
+        "when": moment(point.run.at),
+        "revision": shortened(one_line(point.run.revision), limit=_TEXT_LENGTH),
+        "is_change": point.cohort_changed,
+        "changed": cohort_change_text(point) or "none",
+        "own": scale.text(point.own),
+    }
+
+
+def _cohort_text(metric: str, point: ModePoint) -> str:
+    if metric == PASS_RATE:
+        return f"{point.num_counted} of {point.num_subjects} cases ok"
+    text = f"{point.num_counted} of {counted(point.num_subjects, 'model')}"
+    if point.num_measured == point.num_counted:
+        return text
+    return f"{text}, {point.num_measured} measured in this run"
+
+
+def cohort_change_text(point: ModePoint) -> str:
+    """Return the models that joined and left: `t5 joined; vit and 2 more left`."""
+    sides = ((point.joined, "joined"), (point.left, "left"))
+    return "; ".join(f"{_names(names)} {verb}" for names, verb in sides if names)
+
+
+def _names(subjects: Sequence[str]) -> str:
+    shown = [one_line(name) for name in subjects[:_NAMES]]
+    more = f" and {len(subjects) - _NAMES} more" if len(subjects) > _NAMES else ""
+    return f"{', '.join(shown)}{more}"
+
+
+def _alert_rows(marks: Iterable[TrendMark], trend: ModeTrend) -> list[dict[str, Any]]:
+    metrics = _ALERT_METRICS.get(trend.metric, (trend.metric,))
+    return [
+        {
+            "at": _time(mark.at),
+            "when": moment(mark.at),
+            "text": shortened(one_line(mark.text), limit=_TEXT_LENGTH),
+            "verdict": mark.verdict,
+        }
+        for mark in marks
+        if mark.case is not None
+        and mark.case.variant == trend.mode
+        and mark.metric in metrics
+        and (not trend.by or str(getattr(mark.case, trend.by)) == trend.group)
+    ]
+
+
+def _line_rows(marks: Iterable[TrendMark]) -> list[dict[str, Any]]:
+    return [
+        {
+            "at": _time(mark.at),
+            "when": moment(mark.at),
+            "text": shortened(one_line(mark.text), limit=_TEXT_LENGTH),
+        }
+        for mark in marks
+        if mark.kind in _LINES
+    ]
+
+
+def _time(at: datetime) -> str:
+    return f"{at:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def mark_table(trends: ModeTrends) -> tuple[list[HtmlColumn], list[list[Cell]]]:
+    """Return the columns and rows of what changed, the newest first."""
+    columns = [
+        HtmlColumn(label="when"),
+        HtmlColumn(label="kind"),
+        HtmlColumn(label="what changed"),
+    ]
+    marks = [mark for mark in trends.marks if mark.kind is not MarkKind.REVISION]
+    rows = [(mark.at, mark.run_id, str(mark.kind), mark.text, mark.id) for mark in marks]
+    cohorts = {
+        (point.run.at, point.run.id, "cohort", cohort_change_text(point), "")
+        for trend in trends.trends
+        for point in trend.points
+        if point.cohort_changed and trend.metric != PASS_RATE
+    }
+    ordered = sorted([*rows, *cohorts], reverse=True)
+    return columns, [_mark_row(*row) for row in ordered]
+
+
+def _mark_row(at: datetime, run_id: str, kind: str, text: str, mark_id: str) -> list[Cell]:
+    href = decide_url(mark_id) if kind == MarkKind.ALERT else ""
+    return [
+        Cell(text=moment(at), href=run_url(run_id) if run_id else ""),
+        Cell(text=kind.replace("_", " "), style="quiet"),
+        Cell(text=text, href=href, style="wraps"),
+    ]
+
+
+def part_words(state: TrendsState) -> str:
+    """Return the brushed part: `2026-01-03 00:00 to 2026-02-01 00:00 UTC`."""
+    ends = [bound.replace("T", " ") for bound in (state.since, state.until)]
+    return f"{ends[0] or 'the first run'} to {ends[1] or 'the newest'} UTC"
+
+
+def bounds_of(trends: ModeTrends) -> tuple[str, str]:
+    """Return the ids of the first and the newest run of the drawn range."""
+    return trends.runs[0].id, trends.runs[-1].id
+
+
+def brush_bounds(part: tuple[datetime, datetime]) -> dict[str, str]:
+    """Return the URL parameters of a brushed part."""
+    return dict(zip(("since", "until"), map(moment_out, part), strict=True))
