@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compile_hud.app.ui.html import breadcrumb
+from compile_hud.app.ui.html import breadcrumb, tab_links
 from compile_hud.app.ui.urls import (
     AlertsState,
     ModelsState,
@@ -10,11 +10,15 @@ from compile_hud.app.ui.urls import (
     alerts_url,
     cases_url,
     event_url,
+    kernels_url,
     run_url,
     runs_url,
     series_url,
 )
 from compile_hud.db.records.results import Case
+
+# The pages of a case.
+SUMMARY, HISTORY, KERNELS = "Summary", "History", "Kernels"
 
 
 def case_path(case: Case, *, machine: str, toolchain: str, last: str) -> str:
@@ -28,6 +32,29 @@ def case_path(case: Case, *, machine: str, toolchain: str, last: str) -> str:
             (last, ""),
         ]
     )
+
+
+def case_tabs(
+    case: Case,
+    *,
+    run_id: str,
+    machine: str,
+    toolchain: str,
+    current: str,
+    profiled_run_id: str = "",
+) -> str:
+    """Return links to the pages of `case`; `current` is the name of the page with them.
+
+    The summary is that of the run `run_id`, the kernels are those of `profiled_run_id`, empty for
+    no kernels.
+    """
+    tabs = {
+        SUMMARY: run_url(run_id, case_key=case.key),
+        HISTORY: series_url(case.key, machine=machine, toolchain=toolchain),
+    }
+    if profiled_run_id:
+        tabs[KERNELS] = kernels_url(profiled_run_id, case_key=case.key)
+    return tab_links([(name, "" if name == current else href) for name, href in tabs.items()])
 
 
 def run_path(run_id: str, *, case: Case | None = None) -> str:

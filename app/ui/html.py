@@ -142,6 +142,15 @@ def breadcrumb(steps: Sequence[tuple[str, str]]) -> str:
     return f'<nav class="hud-path" aria-label="Breadcrumb"><ol>{items}</ol></nav>'
 
 
+def tab_links(tabs: Sequence[tuple[str, str]]) -> str:
+    """Return names with their addresses in a row, an empty address for the page itself."""
+    items = "".join(
+        f"<li>{link(text, href)}</li>" if href else f'<li aria-current="page">{escaped(text)}</li>'
+        for text, href in tabs
+    )
+    return f'<nav class="hud-tabs" aria-label="Pages of the case"><ul>{items}</ul></nav>'
+
+
 def caption(text: str) -> str:
     """Return the caption of a chart or a table; text between backticks is code.
 

@@ -251,6 +251,12 @@ details.hud > summary { cursor: pointer; color: var(--hud-dim); padding: 2px 0; 
 .hud-path li + li::before { content: "/"; padding: 0 8px; }
 .hud-path a { color: var(--hud-link); text-decoration: none; }
 .hud-path a:hover { text-decoration: underline; }
+.hud-tabs ul { display: flex; flex-wrap: wrap; gap: 4px; list-style: none; margin: 0; padding: 0;
+  border-bottom: 1px solid var(--hud-line); }
+.hud-tabs li { margin: 0; padding: 4px 10px; font-size: 13px; }
+.hud-tabs li[aria-current] { font-weight: 600; border-bottom: 2px solid currentColor; }
+.hud-tabs a { color: var(--hud-link); text-decoration: none; }
+.hud-tabs a:hover { text-decoration: underline; }
 .hud-foot { border-top: 1px solid var(--hud-line); padding-top: 6px; }
 .hud-h1, .hud-h2, .hud-h3 { margin-bottom: -.6rem; }
 .hud-h1 { font-size: 1.4rem; font-weight: 600; line-height: 1.3; overflow-wrap: anywhere; }

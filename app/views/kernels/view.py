@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from compile_hud.app.components.breadcrumbs import case_path, run_path
+from compile_hud.app.components.breadcrumbs import KERNELS, case_path, case_tabs, run_path
 from compile_hud.app.components.page_frame import (
     banners,
     choose,
@@ -134,6 +134,8 @@ def _show_result(page: KernelsPage, state: KernelsState, *, version: int) -> Non
     run = page.run
     st.html(case_path(case, machine=run.machine, toolchain=run.toolchain, last="kernels"))
     st.html(heading(f"Kernels of {case.model} {case.variant}"))
+    where = {"machine": run.machine, "toolchain": run.toolchain}
+    st.html(case_tabs(case, run_id=run.id, current=KERNELS, profiled_run_id=run.id, **where))
     st.html(key_values(header_facts(page)))
     texts = (page.noise, page.profile_problem, no_trace_text(page))
     banners([text for text in texts if text])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from compile_hud.app.components.breadcrumbs import SUMMARY, case_tabs
 from compile_hud.app.components.page_frame import draw_chart
 from compile_hud.app.components.run_request_form import RunChoice, run_request_form
 from compile_hud.app.components.trend.rows import result_samples_chart
@@ -54,6 +55,16 @@ def show_case(page: RunPage, state: RunPageState) -> None:
         st.html(banner(f"Case {state.case} {why}."))
         return
     st.html(heading(f"{result.case.model} {result.case.variant}", level=2))
+    where = {"machine": page.run.machine, "toolchain": page.run.toolchain}
+    st.html(
+        case_tabs(
+            result.case,
+            run_id=page.run.id,
+            current=SUMMARY,
+            profiled_run_id=page.run.id if has_kernels(result) else "",
+            **where,
+        )
+    )
     st.html(result_facts(result))
     if result.reason:
         st.html(banner(f"{outcome_label(result.outcome)}: {result.reason}"))

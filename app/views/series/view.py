@@ -8,7 +8,7 @@ import functools
 import streamlit as st
 
 from compile_hud.app.components.annotations import show_annotations
-from compile_hud.app.components.breadcrumbs import case_path
+from compile_hud.app.components.breadcrumbs import HISTORY, case_path, case_tabs
 from compile_hud.app.components.page_frame import (
     banners,
     choose,
@@ -100,6 +100,17 @@ def show_header(page: SeriesPage, *, state: SeriesState) -> None:
         )
     )
     st.html(heading(name))
+    if page.points:
+        st.html(
+            case_tabs(
+                page.case,
+                run_id=page.points[-1].run_id,
+                machine=page.machine,
+                toolchain=page.toolchain,
+                current=HISTORY,
+                profiled_run_id=_last_profiled(page),
+            )
+        )
     st.html(key_values(tables.header_facts(page, metric=state.metric)))
     machines = sorted({header.machine for header in page.headers} | {page.machine})
     with st.container(horizontal=True, gap="small"):
@@ -201,6 +212,13 @@ def show_no_points(page: SeriesPage, *, state: SeriesState) -> None:
 def _profiled(page: SeriesPage) -> set[str]:
     """Return the ids of the runs that have kernels of the case."""
     return {run.run_id for run in load_runs_of_kernels(page.case.key).value}
+
+
+def _last_profiled(page: SeriesPage) -> str:
+    """Return the id of the newest point with kernels of the case, empty for none."""
+    profiled = _profiled(page)
+    ids = [point.run_id for point in page.points if point.run_id in profiled]
+    return ids[-1] if ids else ""
 
 
 def show_points(page: SeriesPage, *, state: SeriesState) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from compile_hud.app import clock
-from compile_hud.app.components.breadcrumbs import alert_path, case_path, run_path
+from compile_hud.app.components.breadcrumbs import alert_path, case_path, case_tabs, run_path
 from compile_hud.app.components.navigation import LOGO, alerts_title, in_bar
 from compile_hud.app.main import VIEWS
 from compile_hud.db.records.alerts import Alert
@@ -88,6 +88,24 @@ def test_a_case_is_reached_through_its_model() -> None:
         ),
     ]
     assert '<li aria-current="page">peak memory</li>' in html
+
+
+@pytest.mark.parametrize("current", ["Summary", "History", "Kernels"])
+def test_the_pages_of_a_case_lead_to_each_other(current: str) -> None:
+    case = make_case("vit", mode="default")
+    where = {"machine": "box", "toolchain": "stable"}
+    html = case_tabs(case, run_id="run-3", current=current, profiled_run_id="run-2", **where)
+    key = "vit%2Finference%2Ftiny%2Ffp32%2Fdefault%2Fcpu"
+    addresses = {
+        "Summary": f"run?run=run-3&amp;case={key}",
+        "History": f"series?case={key}&amp;machine=box&amp;toolchain=stable",
+        "Kernels": f"kernels?run=run-2&amp;case={key}",
+    }
+    assert dict(links_in(html)) == {
+        name: href for name, href in addresses.items() if name != current
+    }
+    assert f'<li aria-current="page">{current}</li>' in html
+    assert "Kernels" not in case_tabs(case, run_id="run-3", current="Summary", **where)
 
 
 def test_a_run_and_an_event_are_steps_of_their_own() -> None:
