@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from compile_hud.app import clock
-from compile_hud.app.data.store import open_store, store_url
+from compile_hud.app.data.result_figures import ResultFigures, load_result_figures
+from compile_hud.app.data.store import current_version, open_store, store_url
 from compile_hud.db.errors import StoreError
 from compile_hud.db.jobs.operations import Operations, load_operations
 
@@ -20,9 +21,10 @@ MAX_AGE_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationalFigures:
-    """The operational figures of the store, or the error of reading them."""
+    """The operational figures and the results of the store, or the error of reading them."""
 
     operations: Operations | None
+    results: ResultFigures = ResultFigures()
     error: str = ""
 
 
@@ -55,7 +57,8 @@ def ask_store() -> OperationalFigures:
     """Return the figures of this dashboard's store, read now."""
     try:
         operations = load_operations(open_store(store_url()), now=clock.now())
-        return OperationalFigures(operations=operations)
+        results = load_result_figures.read_at(current_version())
+        return OperationalFigures(operations=operations, results=results)
     except StoreError as error:
         return OperationalFigures(operations=None, error=str(error))
 

@@ -73,7 +73,8 @@ async def _for_token_bearers(
 
 
 def _metrics(answer: OperationalFigures) -> Response:
-    text = exposition(answer.operations, now=datetime.now(timezone.utc))
+    now = datetime.now(timezone.utc)
+    text = exposition(answer.operations, results=answer.results, now=now)
     return PlainTextResponse(text, media_type=MEDIA_TYPE, headers=_HEADERS)
 
 

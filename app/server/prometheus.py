@@ -1,4 +1,4 @@
-"""The operational figures as Prometheus text, format version 0.0.4. Pure.
+"""The figures of operators and the newest results as Prometheus text, version 0.0.4. Pure.
 
 https://prometheus.io/docs/instrumenting/exposition_formats/
 """
@@ -10,11 +10,31 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from compile_hud.app.data.result_figures import ResultFigures
 from compile_hud.db.jobs.health import SchedulerState
 from compile_hud.db.jobs.operations import Operations
 from compile_hud.db.jobs.queue import JobState
 
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+# The name and the help text of each metric of a trend.
+_RESULTS: Final = {
+    "speedup": ("hud_geomean_speedup", "Geometric mean of the newest speedups over eager."),
+    "compile_cold_s": (
+        "hud_geomean_compile_cold_seconds",
+        "Geometric mean of the newest cold compile times.",
+    ),
+    "compile_warm_s": (
+        "hud_geomean_compile_warm_seconds",
+        "Geometric mean of the newest warm compile times.",
+    ),
+    "peak_bytes": ("hud_geomean_peak_bytes", "Geometric mean of the newest memory peaks."),
+    "energy_j": ("hud_geomean_energy_joules", "Geometric mean of the newest energies."),
+    "pass_rate": (
+        "hud_pass_ratio",
+        "Share of ok cases among the attempted ones, by their newest results.",
+    ),
+}
+_NO_RESULTS: Final = ResultFigures()
 # Labels by name, and a value.
 Point = tuple[dict[str, str], float]
 
@@ -28,11 +48,14 @@ class MetricFamily:
     points: tuple[Point, ...]
 
 
-def exposition(operations: Operations | None, *, now: datetime) -> str:
-    """Return the text of all `operations`, or only that the store cannot be read."""
+def exposition(
+    operations: Operations | None, *, now: datetime, results: ResultFigures = _NO_RESULTS
+) -> str:
+    """Return the text of `operations` and `results`, or only that the store cannot be read."""
     families = [_one("hud_store_up", "Whether the store can be read.", float(bool(operations)))]
     if operations is not None:
         families += [*_of_store(operations), *_of_schedulers(operations, now=now)]
+        families += _of_results(results, now=now)
     return "".join(_lines(families))
 
 
@@ -136,6 +159,45 @@ def _of_schedulers(operations: Operations, *, now: datetime) -> Iterator[MetricF
                 for disk in item.disks
             ),
         )
+
+
+def _of_results(results: ResultFigures, *, now: datetime) -> Iterator[MetricFamily]:
+    for metric, (name, text) in _RESULTS.items():
+        yield _of_values(name, text, results, metric=metric)
+    for field, text in (
+        ("num_counted", "Models in the cohort of hud_geomean_speedup."),
+        ("num_subjects", "Models with a result, in the cohort or not."),
+    ):
+        name = "hud_cohort_models" if field == "num_counted" else "hud_models"
+        yield _of_values(name, text, results, metric="speedup", field=field)
+    yield MetricFamily(
+        name="hud_open_alerts",
+        text="Ongoing regressions by severity, without the muted ones.",
+        points=tuple(
+            ({"machine": machine, "severity": severity}, float(number))
+            for (machine, severity), number in results.num_open(now=now).items()
+        ),
+    )
+
+
+def _of_values(
+    name: str, text: str, results: ResultFigures, *, metric: str, field: str = "value"
+) -> MetricFamily:
+    points = tuple(
+        (
+            {
+                "machine": machine,
+                "toolchain": toolchain,
+                "phase": value.group,
+                "mode": value.mode,
+            },
+            float(getattr(value, field)),
+        )
+        for (machine, toolchain), values in results.values.items()
+        for value in values
+        if value.metric == metric
+    )
+    return MetricFamily(name=name, text=text, points=points)
 
 
 def _one(name: str, text: str, value: float) -> MetricFamily:

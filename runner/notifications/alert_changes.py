@@ -14,9 +14,9 @@ from compile_hud.db.records.alerts import Alert, AlertState, Event
 from compile_hud.db.records.json_fields import time_to_json
 from compile_hud.db.records.notifications import AlertChangeKind, ChangeGroup
 from compile_hud.db.records.triage import ONGOING, is_muted
+from compile_hud.runner.analysis.alerts.severity import SEVERITY_RANKS, severity_of
 from compile_hud.runner.analysis.confirmation.confirmation import is_refuted
 from compile_hud.runner.format import levels, percent
-from compile_hud.runner.notifications.severity import SEVERITY_RANKS, severity_of
 
 
 def diff_alerts(

@@ -14,7 +14,7 @@ from compile_hud.db.records.notifications import (
     Severity,
 )
 from compile_hud.db.records.results import Verdict
-from compile_hud.runner.notifications.severity import severity_of
+from compile_hud.runner.analysis.alerts.severity import severity_of
 
 # The kinds of changes of an alert, without test messages and weekly digests.
 NOTIFIED_KINDS: Final = tuple(

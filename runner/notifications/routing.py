@@ -14,9 +14,9 @@ from compile_hud.db.records.notifications import (
 )
 from compile_hud.db.records.triage import Revision
 from compile_hud.db.store import utc_now
+from compile_hud.runner.analysis.alerts.severity import worst_severity
 from compile_hud.runner.notifications.alert_changes import diff_alerts
 from compile_hud.runner.notifications.routes import Route
-from compile_hud.runner.notifications.severity import worst_severity
 
 # The confirming process releases its notifications at the end; a dead process cannot.
 MAX_HOLD = timedelta(hours=6)

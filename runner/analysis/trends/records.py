@@ -119,6 +119,18 @@ class ModeTrend:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModeValue:
+    """The newest value of a metric of a mode; the numbers are those of `ModePoint`."""
+
+    metric: str
+    mode: str
+    group: str
+    value: float
+    num_counted: int
+    num_subjects: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModeTrends:
     """The trends of a machine in a toolchain, and the marks that concern them."""
 

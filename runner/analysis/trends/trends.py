@@ -29,6 +29,7 @@ from compile_hud.runner.analysis.trends.records import (
     ModePoint,
     ModeTrend,
     ModeTrends,
+    ModeValue,
 )
 
 # Eager is what the modes are compared with.
@@ -130,6 +131,49 @@ def mode_trends(
     return tuple(trends)
 
 
+def newest_values(
+    history: ResultHistory, *, alerts: Iterable[Alert], selection: TrendSelection
+) -> tuple[ModeValue, ...]:
+    """Return the values of the last row of `history`, as the newest points of trends have them."""
+    states = _states(history, missing_cases(alerts))
+    values: list[ModeValue] = []
+    for group, subjects in _groups(history.cases, selection).items():
+        for metric in selection.metrics:
+            values += _values(history, states, subjects, metric=metric, group=group)
+    return tuple(value for value in values if value.mode in selection.modes)
+
+
+def _values(
+    history: ResultHistory, states: _States, subjects: _Subjects, *, metric: str, group: str
+) -> Iterator[ModeValue]:
+    if metric == PASS_RATE:
+        ok, attempted = _passes(states, subjects)
+        for number, mode in enumerate(TREND_MODES):
+            total, passed = int(attempted[number, -1].sum()), int(ok[number, -1].sum())
+            if total:
+                yield ModeValue(
+                    metric=metric,
+                    mode=mode,
+                    group=group,
+                    value=passed / total,
+                    num_counted=passed,
+                    num_subjects=total,
+                )
+        return
+    means = linked_means(*_numbers(history, states, subjects, metric=metric)[:, :, -1:])
+    num_subjects = int(_num_subjects(states, subjects)[-1])
+    for number, mode in enumerate(TREND_MODES):
+        if not np.isnan(means.own[number, -1]):
+            yield ModeValue(
+                metric=metric,
+                mode=mode,
+                group=group,
+                value=float(means.own[number, -1]),
+                num_counted=int(means.cohort[number, -1].sum()),
+                num_subjects=num_subjects,
+            )
+
+
 def range_start(now: datetime, *, num_days: int) -> datetime:
     """Return the first moment of a range of whole days until now."""
     return (now - timedelta(days=num_days)).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -176,7 +220,8 @@ def _states(history: ResultHistory, missing: Mapping[str, Alert]) -> _States:
     for column, case in enumerate(history.cases):
         if alert := missing.get(case.key):
             since = sum(run.at < alert.first_bad.at for run in history.runs) + 1
-            is_missing[since:, column] = True
+            # Without runs the only row is the present state.
+            is_missing[since if history.runs else 0 :, column] = True
     return _States(rows=rows, outcomes=np.where(rows < 0, -1, outcomes), is_missing=is_missing)
 
 
@@ -237,18 +282,12 @@ def _mean_points(
 def _pass_points(
     history: ResultHistory, states: _States, subjects: _Subjects
 ) -> dict[str, tuple[ModePoint, ...]]:
-    every = list(Outcome)
-    is_ok = np.array([outcome.is_success for outcome in every] + [False])
-    is_attempted = np.array([outcome.is_attempted for outcome in every] + [False])
-    ok = _pick(is_ok[states.outcomes] & ~states.is_missing, subjects.columns, missing=False)
-    has_result = states.outcomes >= 0
-    attempted = is_attempted[states.outcomes] | (states.is_missing & has_result)
-    attempted = _pick(attempted, subjects.columns, missing=False)
+    ok, attempted = _passes(states, subjects)
     measured = _pick(history.outcomes >= 0, subjects.columns, missing=False)
     points: dict[str, tuple[ModePoint, ...]] = {}
     for number, mode in enumerate(TREND_MODES):
         total = attempted[number].sum(axis=1)
-        passed = (ok & attempted)[number].sum(axis=1)
+        passed = ok[number].sum(axis=1)
         rows = [row for row in _point_rows(history, subjects) if total[row]]
         points[mode] = tuple(
             ModePoint(
@@ -266,6 +305,18 @@ def _pass_points(
             for before, row in _with_previous(rows)
         )
     return points
+
+
+def _passes(states: _States, subjects: _Subjects) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ok and the attempted cases, by mode, run and subject."""
+    every = list(Outcome)
+    is_ok = np.array([outcome.is_success for outcome in every] + [False])
+    is_attempted = np.array([outcome.is_attempted for outcome in every] + [False])
+    ok = _pick(is_ok[states.outcomes] & ~states.is_missing, subjects.columns, missing=False)
+    has_result = states.outcomes >= 0
+    attempted = is_attempted[states.outcomes] | (states.is_missing & has_result)
+    attempted = _pick(attempted, subjects.columns, missing=False)
+    return ok & attempted, attempted
 
 
 def _numbers(

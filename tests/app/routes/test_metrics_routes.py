@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +19,8 @@ from compile_hud.app.auth import access
 from compile_hud.app.auth.access import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE, ChildSettings
 from compile_hud.app.data import operations as metrics_data
 from compile_hud.app.data.operations import MAX_AGE_S, Desk, OperationalFigures
-from compile_hud.app.data.store import URL_VARIABLE
+from compile_hud.app.data.result_figures import ResultFigures, load_result_figures
+from compile_hud.app.data.store import URL_VARIABLE, current_version
 from compile_hud.app.server.metrics_routes import metrics_routes
 from compile_hud.app.server.prometheus import exposition
 from compile_hud.db.jobs.health import DiskState, SchedulerState, ScheduleState, save_scheduler
@@ -28,8 +30,10 @@ from compile_hud.db.records.triage import Revision
 from compile_hud.db.schema.tables import AlertTable
 from compile_hud.db.store import Store
 from tests.store.maintenance.test_backup import Opened
-from tests.support.builders import START, make_alert, make_notification, make_run
+from tests.support.builders import START, make_alert, make_case, make_notification, make_run
 from tests.support.sources import ROOT
+from tests.support.stores.stored_results import save_alerts
+from tests.support.stores.trend_stores import fill_trends
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -195,6 +199,84 @@ def test_with_sign_in_a_token_is_required(
     assert client.get("/metrics", headers={"Authorization": "Bearer s3cret"}).status_code == 200
 
 
+def test_results_are_those_of_the_trends(url: str) -> None:
+    store = Store(url)
+    fill_trends(store)
+    case = make_case("bert", mode="default")
+    alerts = [
+        make_alert("severe", case=case, change_pct=40.0),
+        make_alert("minor", case=case, change_pct=6.0, metric="speedup"),
+        make_alert("better", case=case, verdict="improvement", metric="peak_bytes"),
+        make_alert("noise", case=case, state="noise", metric="compile_cold_s"),
+    ]
+    save_alerts(store, alerts)
+    results = load_result_figures.read_at(current_version())
+    samples = samples_of(exposition(load_operations(store, now=START), results=results, now=START))
+    scope = (("machine", "box"), ("mode", "max-autotune"), ("phase", "inference"))
+    labels = (*scope, ("toolchain", "stable"))
+    # 4 of bert and 8 of t5; vit fails in max-autotune.
+    assert samples["hud_geomean_speedup", labels] == pytest.approx(32**0.5)
+    assert samples["hud_geomean_compile_cold_seconds", labels] == pytest.approx(10 * 32**0.5)
+    assert samples["hud_geomean_peak_bytes", labels] == pytest.approx(1e9)
+    assert samples["hud_pass_ratio", labels] == pytest.approx(2 / 3)
+    assert (samples["hud_cohort_models", labels], samples["hud_models", labels]) == (2, 3)
+    by_severity = {
+        dict(labels)["severity"]: value
+        for (name, labels), value in samples.items()
+        if name == "hud_open_alerts"
+    }
+    assert by_severity == {"severe": 1, "major": 0, "minor": 1}
+
+
+def test_missing_case_counts_in_the_results(url: str) -> None:
+    store = Store(url)
+    fill_trends(store)
+    gone = make_alert("gone", case=make_case("t5", mode="default"), kind="vanished")
+    save_alerts(store, [gone])
+    results = load_result_figures.read_at(current_version())
+    samples = samples_of(exposition(load_operations(store, now=START), results=results, now=START))
+    (value,) = (
+        value
+        for (name, labels), value in samples.items()
+        if name == "hud_geomean_speedup" and ("mode", "default") in labels
+    )
+    assert value == pytest.approx(4.0)
+
+
+def test_muted_alerts_are_not_open(url: str) -> None:
+    assert url
+    alert = make_alert(case=make_case("bert"))
+    muted = replace(alert, muted_until=START + timedelta(days=1))
+    figures = ResultFigures(alerts=(alert, muted))
+    assert sum(figures.num_open(now=START).values()) == 1
+    assert sum(figures.num_open(now=START + timedelta(days=2)).values()) == 2
+
+
+def test_route_has_the_results(url: str, client: TestClient) -> None:
+    fill_trends(Store(url))
+    assert "hud_geomean_speedup{" in client.get("/metrics").text
+
+
+def test_dashboard_of_grafana_asks_for_metrics_that_exist(url: str) -> None:
+    dashboard = json.loads((ROOT / "docker/grafana/compile-hud.json").read_text(encoding="utf-8"))
+    queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    queries += [item.get("definition", "") for item in dashboard["templating"]["list"]]
+    text = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"hud_\w+", " ".join(queries)))
+    # The metrics of the document are those of the route.
+    assert named - described_in(text) == set()
+    assert {"hud_geomean_speedup", "hud_pass_ratio", "hud_open_alerts"} <= named
+    labels = set(re.findall(r"(\w+)=~?\"", " ".join(queries)))
+    assert labels == {"machine", "toolchain", "phase", "state"}
+    assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+    assert url
+
+
+def described_in(text: str) -> set[str]:
+    """Return the names in the tables of metrics."""
+    return set(re.findall(r"`(hud_\w+)`(?=[ ,][^\n]*\|)", text.partition("## Metrics")[2]))
+
+
 def test_every_metric_is_described(url: str) -> None:
     text = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
     store = filled(url)
@@ -206,13 +288,17 @@ def test_every_metric_is_described(url: str) -> None:
         is_muted = AlertTable.c.id == "muted"
         until = START + timedelta(days=1)
         connection.execute(update(AlertTable).where(is_muted).values(muted_until=until))
-    samples = samples_of(exposition(load_operations(store, now=START), now=START))
+    fill_trends(store)
+    results = load_result_figures.read_at(current_version())
+    operations = load_operations(store, now=START)
+    samples = samples_of(exposition(operations, results=results, now=START))
     names = {name for name, _ in samples}
     open_regressions = (("state", "open"), ("verdict", "regression"))
     assert samples["hud_alerts", open_regressions] == 1
     assert samples["hud_muted_alerts", open_regressions] == 1
     later = samples_of(exposition(load_operations(store, now=START + timedelta(days=2)), now=START))
     assert later["hud_alerts", open_regressions] == 2
-    assert len(names) == 15
-    described = set(re.findall(r"`(hud_\w+)`(?=[ ,][^\n]*\|)", text.partition("## Metrics")[2]))
-    assert described == names
+    assert len(names) == 22
+    # No case of this store measured these.
+    unmeasured = {"hud_geomean_energy_joules", "hud_geomean_compile_warm_seconds"}
+    assert described_in(text) == names | unmeasured

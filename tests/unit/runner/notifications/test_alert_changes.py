@@ -16,6 +16,7 @@ from compile_hud.db.records.notifications import (
 )
 from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.triage import Revision
+from compile_hud.runner.analysis.alerts.severity import severity_of, worst_severity
 from compile_hud.runner.notifications.alert_changes import diff_alerts, is_current
 from compile_hud.runner.notifications.routes import Route
 from compile_hud.runner.notifications.routing import (
@@ -23,7 +24,6 @@ from compile_hud.runner.notifications.routing import (
     NotificationPlanner,
     make_notifications,
 )
-from compile_hud.runner.notifications.severity import severity_of, worst_severity
 from tests.support.builders import START, make_alert, make_case, make_run_ref
 
 EVENT = Event(id="event", kind=EventKind.REVISION, title="2 of 9 cases: slower", size=2)
