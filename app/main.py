@@ -7,7 +7,7 @@ from collections.abc import Callable
 import streamlit as st
 
 from compile_hud.app.auth import access
-from compile_hud.app.components import sign_in
+from compile_hud.app.components import author, sign_in
 from compile_hud.app.components.navigation import LOGO, View, alerts_title, draw_tabs, in_bar
 from compile_hud.app.components.page_frame import guarded, live, read_only_banner, synthetic_banner
 from compile_hud.app.data import store
@@ -111,6 +111,7 @@ def _draw(show: Callable[[], None], *, tabs: Callable[[], None]) -> None:
     newest = max((summary.run.started_at for summary in loaded.value), default=None)
     sign_in.foot(person, store=store.store_name(), newest=newest)
     keys()
+    author.store_name()
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import streamlit as st
 
 from compile_hud.app import clock
 from compile_hud.app.auth import access
+from compile_hud.app.components.author import name_field, remember_name
 from compile_hud.app.data import annotations as annotation_data
 from compile_hud.app.data.page_records import SeriesPage
 from compile_hud.app.data.triage import DecisionNote
@@ -80,8 +81,7 @@ def _removing(page: SeriesPage) -> None:
 
 
 def _name_field(form: str) -> None:
-    if not access.present().is_signed_in:
-        st.text_input("Your name", key=f"{_KEY}-name-{form}", width=200)
+    name_field(access.present(), key=f"{_KEY}-name-{form}", width=200)
 
 
 def _label(annotation: Annotation) -> str:
@@ -95,14 +95,16 @@ def _add(patterns: dict[str, str]) -> None:
     if day is None:
         set_flash("Not saved: it needs a date.", key=_KEY)
         return
+    author = str(state.get(f"{_KEY}-name-add", ""))
     problem = annotation_data.write(
         state[f"{_KEY}-text"],
         at=datetime.combine(day, time(), timezone.utc),
         pattern=patterns[state[f"{_KEY}-pattern"]],
-        note=DecisionNote(author=str(state.get(f"{_KEY}-name-add", ""))),
+        note=DecisionNote(author=author),
     )
     if not problem:
         state[f"{_KEY}-text"] = ""
+        remember_name(author)
     set_flash(problem or f"Annotated {day}.", key=_KEY)
 
 

@@ -9,6 +9,7 @@ import streamlit as st
 
 from compile_hud.app import clock
 from compile_hud.app.auth import access
+from compile_hud.app.components.author import name_field, remember_name
 from compile_hud.app.data import run_requests
 from compile_hud.app.data.health import load_health_page
 from compile_hud.app.data.triage import DecisionNote
@@ -64,8 +65,7 @@ def run_request_form(title: str, choices: Sequence[RunChoice], *, key: str) -> N
         if len(offered) > 1:
             labels = [item.label for item in offered]
             st.selectbox("Run", labels, key=f"ask-what-{key}", width=320)
-        if not person.is_signed_in:
-            st.text_input("Your name", key=f"ask-name-{key}", width=320)
+        name_field(person, key=f"ask-name-{key}", width=320)
         st.text_input("Reason", key=f"ask-why-{key}", width=320)
         st.button("Queue run", key=f"ask-go-{key}", on_click=_ask, args=(offered, key))
         st.html(caption(_what_happens()))
@@ -76,12 +76,13 @@ def _ask(offered: Sequence[RunChoice], key: str) -> None:
     state = st.session_state
     label = state.get(f"ask-what-{key}", offered[0].label)
     choice = next(item for item in offered if item.label == label)
-    note = DecisionNote(
-        author=str(state.get(f"ask-name-{key}", "")), reason=str(state[f"ask-why-{key}"])
-    )
+    author = str(state.get(f"ask-name-{key}", ""))
+    note = DecisionNote(author=author, reason=str(state[f"ask-why-{key}"]))
     problem = run_requests.ask_for(
         choice.suite, toolchain=choice.toolchain, machine=choice.machine, note=note
     )
+    if not problem:
+        remember_name(author)
     message = problem or f"Queued: {choice.label}. The page Health shows the queue."
     set_flash(message, key=f"ask-{key}")
 

@@ -24,6 +24,7 @@ from compile_hud.runner.analysis.alerts.triage import (
     add_comment,
     changed_text,
     if_unchanged,
+    restore,
     set_care,
     set_state,
 )
@@ -38,13 +39,32 @@ class DecisionNote:
     reason: str = ""
 
 
-def decide_state(seen: Sequence[Alert], state: AlertState, *, note: DecisionNote) -> str:
-    """Move alerts to `state` on record; return the reason if that is not saved, else ""."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undo:
+    """The alerts that a decision changed, as they were before and after it."""
+
+    before: tuple[Alert, ...]
+    after: tuple[Alert, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaveReport:
+    """The outcome of a decision: the reason if it was not saved, and how to take it back.
+
+    `undo` is None where nothing changed that can be taken back.
+    """
+
+    problem: str = ""
+    undo: Undo | None = None
+
+
+def decide_state(seen: Sequence[Alert], state: AlertState, *, note: DecisionNote) -> SaveReport:
+    """Move alerts to `state` on record."""
     return _saved(seen, set_state([alert.id for alert in seen], state, why=note.reason), note=note)
 
 
-def decide_care(seen: Sequence[Alert], cared: Sequence[Alert], *, note: DecisionNote) -> str:
-    """Give alerts owner and mute of `cared`; return the reason if that is not saved, else ""."""
+def decide_care(seen: Sequence[Alert], cared: Sequence[Alert], *, note: DecisionNote) -> SaveReport:
+    """Give alerts owner and mute of `cared`."""
     decisions = [
         set_care(before, owner=after.owner, until=after.muted_until, why=note.reason)
         for before, after in zip(seen, cared, strict=True)
@@ -52,11 +72,17 @@ def decide_care(seen: Sequence[Alert], cared: Sequence[Alert], *, note: Decision
     return _saved(seen, _together(decisions), note=note)
 
 
-def comment(seen: Sequence[Alert], *, note: DecisionNote) -> str:
-    """Save a comment on alerts; return the reason if it is not saved, else ""."""
+def comment(seen: Sequence[Alert], *, note: DecisionNote) -> SaveReport:
+    """Save a comment on alerts; it stays on record."""
     if not note.reason:
-        return "Not saved: the comment is empty; write it as the reason."
-    return _saved(seen, add_comment([alert.id for alert in seen], note.reason), note=note)
+        return SaveReport(problem="Not saved: the comment is empty; write it as the reason.")
+    report = _saved(seen, add_comment([alert.id for alert in seen], note.reason), note=note)
+    return dataclasses.replace(report, undo=None)
+
+
+def take_back(undo: Undo, *, note: DecisionNote) -> str:
+    """Restore the alerts of a decision on record; return the reason if not saved, else ""."""
+    return _saved(undo.after, restore(undo.before), note=note).problem
 
 
 def decide_floor(seen: SeriesSettings, floor: float | None, *, note: DecisionNote) -> str:
@@ -89,12 +115,23 @@ def changed_since(seen: Sequence[Alert], alerts: Sequence[Alert]) -> list[str]:
     return [text for text in texts if text]
 
 
-def _saved(seen: Sequence[Alert], decision: Decide, *, note: DecisionNote) -> str:
-    def save(by: str) -> None:
-        store = open_store(store_url())
-        store.revise_alerts(if_unchanged(seen, decision), by=by)
+def _saved(seen: Sequence[Alert], decision: Decide, *, note: DecisionNote) -> SaveReport:
+    undo: Undo | None = None
 
-    return _authorised(Role.TRIAGER, save, note=note)
+    def decide(stored: Sequence[Alert]) -> TriageDecision:
+        nonlocal undo
+        decided = if_unchanged(seen, decision)(stored)
+        after = tuple(revision.alert for revision in decided.revisions)
+        known = {alert.id: alert for alert in stored}
+        before = tuple(known[alert.id] for alert in after)
+        undo = Undo(before=before, after=after) if after else None
+        return decided
+
+    def save(by: str) -> None:
+        open_store(store_url()).revise_alerts(decide, by=by)
+
+    problem = _authorised(Role.TRIAGER, save, note=note)
+    return SaveReport(problem=problem, undo=None if problem else undo)
 
 
 def _authorised(role: Role, save: Callable[[str], None], *, note: DecisionNote) -> str:

@@ -106,6 +106,12 @@ table.hud td.jump .text { overflow: visible; }
 .stLayoutWrapper:has(> .st-key-decide-picked) { position: sticky; bottom: 0; z-index: 5; }
 .st-key-decide-picked { padding: 8px 0 12px; background: var(--hud-paper);
   border-top: 1px solid var(--hud-line); }
+.st-key-hud-toast { position: fixed; right: 24px; bottom: 24px; z-index: 1000; width: auto;
+  padding: 6px 14px; background: var(--hud-paper); border: 1px solid var(--hud-line);
+  border-radius: 8px; box-shadow: 0 4px 18px rgb(0 0 0 / 25%);
+  animation: hud-fade 1s 24s forwards; }
+.st-key-hud-toast:is(:hover, :focus-within) { animation: none; }
+@keyframes hud-fade { to { opacity: 0; visibility: hidden; } }
 .hud-legend kbd { border: 1px solid var(--hud-line); border-radius: 3px; padding: 0 4px;
   font: inherit; }
 table.hud tbody.group details.hud { margin-top: 0; }

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Browser, expect
 
 from compile_hud.db.queries.alerts import load_changes
@@ -15,18 +18,43 @@ from compile_hud.db.store import Store
 from tests.support.pages.dashboard import READY, ROOT, free_port, window
 from tests.support.stores import dashboard_stores
 
+HUD = [sys.executable, "-P", "-m", "compile_hud.runner"]
 
-def test_the_link_of_the_terminal_signs_one_browser_in_once(
-    browser: Browser, tmp_path: Path
-) -> None:
+
+@dataclass
+class OwnedDashboard:
+    """A dashboard that `hud serve` serves to its local user; `later` is its output after `link`."""
+
+    folder: Path
+    store: Store
+    port: int
+    link: str = ""
+    later: list[str] = field(default_factory=list)
+
+    @property
+    def token(self) -> str:
+        return self.link.partition("token=")[2]
+
+    @property
+    def alert(self) -> str:
+        return f"http://127.0.0.1:{self.port}/alerts?alert=alert-1"
+
+    def next_link(self) -> str:
+        """Return the output of `hud sign-in`."""
+        command = [*HUD, "sign-in", "--config", str(self.folder / "hud.toml")]
+        shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        return shown.stdout.strip()
+
+
+@pytest.fixture
+def dashboard(tmp_path: Path) -> Iterator[OwnedDashboard]:
     store = Store(f"duckdb:///{tmp_path / 'hud.duckdb'}")
     dashboard_stores.fill(store)
     (tmp_path / "hud.toml").touch()
-    port = free_port()
-    hud = [sys.executable, "-P", "-m", "compile_hud.runner"]
-    settings = ["--config", str(tmp_path / "hud.toml")]
+    dashboard = OwnedDashboard(folder=tmp_path, store=store, port=free_port())
+    options = ["--port", str(dashboard.port), "--store", store.url]
     process = subprocess.Popen(
-        [*hud, "serve", "--port", str(port), "--store", store.url, *settings],
+        [*HUD, "serve", *options, "--config", str(tmp_path / "hud.toml")],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -35,44 +63,56 @@ def test_the_link_of_the_terminal_signs_one_browser_in_once(
     assert process.stdout is not None
     try:
         assert READY in process.stdout
-        link = process.stdout.readline().removeprefix("sign in: ").strip()
-        token = link.partition("token=")[2]
-        page_of_alert = f"http://127.0.0.1:{port}/alerts?alert=alert-1"
-        requests: list[str] = []
-        with window(browser) as context:
-            page = context.new_page()
-            page.goto(page_of_alert)
-            expect(page.get_by_text("Read-only: ")).to_be_visible()
-            expect(page.get_by_role("button", name="Noise")).to_have_count(0)
-            page.goto(link)
-            expect(page.get_by_text(f"signed in as {local_user()} (admin)")).to_be_visible()
-            assert token not in page.url
-            page.on("request", lambda request: requests.append(str(request.headers)))
-            page.goto(page_of_alert)
-            page.get_by_role("button", name="Acknowledge", exact=True).click()
-            changes = page.get_by_role("table", name="changes")
-            expect(changes.get_by_role("cell", name="acknowledged")).to_be_visible()
-            assert token not in "".join(requests)
-            page.goto(link)
-            expect(page.get_by_text("(admin)")).to_be_visible()
-            page.goto("about:blank")
-        with window(browser) as context:
-            page = context.new_page()
-            page.goto(link)
-            expect(page.get_by_text("This sign-in link is not valid")).to_be_visible()
-            shown = subprocess.run(
-                [*hud, "sign-in", *settings], cwd=ROOT, capture_output=True, text=True, check=True
-            )
-            page.goto(shown.stdout.strip())
-            page.get_by_role("button", name="Sign out").click()
-            expect(page.get_by_text(re.compile("read-only"))).to_be_visible()
-            page.goto("about:blank")
+        dashboard.link = process.stdout.readline().removeprefix("sign in: ").strip()
+        yield dashboard
     finally:
         process.terminate()
-        rest = process.stdout.read()
+        dashboard.later += process.stdout.read().splitlines()
         process.wait(timeout=30)
         process.stdout.close()
-    assert token not in rest
-    (change,) = load_changes(store, alert_id="alert-1")
-    assert (change.by, change.new) == (local_user(), "acknowledged")
+    assert dashboard.token not in "".join(dashboard.later)
     assert list((tmp_path / ".hud" / "sign-in").iterdir()) == []
+
+
+def test_the_link_of_the_terminal_signs_one_browser_in_once(
+    browser: Browser, dashboard: OwnedDashboard
+) -> None:
+    requests: list[str] = []
+    with window(browser) as context:
+        page = context.new_page()
+        page.goto(dashboard.alert)
+        expect(page.get_by_text("Read-only: ")).to_be_visible()
+        expect(page.get_by_role("button", name="Noise")).to_have_count(0)
+        page.goto(dashboard.link)
+        expect(page.get_by_text(f"signed in as {local_user()} (admin)")).to_be_visible()
+        assert dashboard.token not in page.url
+        page.on("request", lambda request: requests.append(str(request.headers)))
+        page.goto(dashboard.alert)
+        page.get_by_role("button", name="Acknowledge", exact=True).click()
+        changes = page.get_by_role("table", name="changes")
+        expect(changes.get_by_role("cell", name="acknowledged")).to_be_visible()
+        assert dashboard.token not in "".join(requests)
+        page.get_by_role("button", name="Undo").click()
+        expect(changes.get_by_role("cell", name="undo")).to_be_visible()
+        page.goto(dashboard.link)
+        expect(page.get_by_text("(admin)")).to_be_visible()
+        page.goto("about:blank")
+    decided = [(item.by, item.new) for item in load_changes(dashboard.store, alert_id="alert-1")]
+    assert decided == [(local_user(), "acknowledged"), (local_user(), "open")]
+
+
+def test_another_browser_needs_the_next_link_and_signs_out(
+    browser: Browser, dashboard: OwnedDashboard
+) -> None:
+    with window(browser) as first, window(browser) as second:
+        page = first.new_page()
+        page.goto(dashboard.link)
+        expect(page.get_by_text("(admin)")).to_be_visible()
+        page.goto("about:blank")
+        page = second.new_page()
+        page.goto(dashboard.link)
+        expect(page.get_by_text("This sign-in link is not valid")).to_be_visible()
+        page.goto(dashboard.next_link())
+        page.get_by_role("button", name="Sign out").click()
+        expect(page.get_by_text(re.compile("read-only"))).to_be_visible()
+        page.goto("about:blank")

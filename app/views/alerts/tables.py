@@ -25,16 +25,14 @@ DECISIONS = {
     "Noise": AlertState.NOISE,
     "Reopen": AlertState.OPEN,
 }
-EVENT_TEXT = (
-    "A decision applies to the open and acknowledged alerts of the event, Reopen to those that"
-    " were triaged. Fixed alerts stay fixed."
-)
-DECISIONS_TEXT = (
-    "Acknowledge: someone is working on it; it closes when the level recovers. Expected: the new"
-    " level is intended, and is the baseline from the first bad run on (of a drift, from the run"
-    " that showed it first). Noise: a false positive, which stays silent when it recurs. Reopen"
-    " reverses any of these."
-)
+# The tooltip of each button.
+DECISION_HELP = {
+    "Acknowledge": "Someone is working on it. It closes when the level recovers.",
+    "Expected": "The new level is intended. It is the baseline from the first bad run on.",
+    "Noise": "A false positive. It stays silent when it recurs.",
+    "Reopen": "Takes back what a person decided.",
+    "Comment only": "Stores the comment and decides nothing.",
+}
 # The page of each alert has the evidence; the cause is that of the event.
 _COLUMNS = (
     HtmlColumn(label="state", title="opens the alert for triage"),

@@ -1,49 +1,60 @@
-"""The form with which people triage one alert or several at once."""
+"""The triage of one alert or several at once: buttons in the header, and Undo after each."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, time, timezone
+from datetime import date, datetime, time, timedelta, timezone
 from typing import TypeVar
 
 import streamlit as st
 
 from compile_hud.app import clock
 from compile_hud.app.auth import access
+from compile_hud.app.components.author import name_field, remember_name, remembered_name
 from compile_hud.app.components.page_frame import banners
 from compile_hud.app.components.sign_in import sign_in_button
 from compile_hud.app.data import triage
-from compile_hud.app.data.triage import DecisionNote
-from compile_hud.app.ui.html import banner, caption
-from compile_hud.app.views.alerts.tables import DECISIONS, DECISIONS_TEXT, EVENT_TEXT, decidable
+from compile_hud.app.data.triage import DecisionNote, SaveReport
+from compile_hud.app.ui.html import banner, caption, escaped
+from compile_hud.app.views.alerts.tables import DECISION_HELP, DECISIONS, decidable
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.shared.access_rules import Person, Role
 from compile_hud.db.shared.text import counted
 
-# The browser's session has the name, so that a person types it once.
 _NAME = "decided-by"
+# The decision of this window that Undo takes back, with its text and time.
+_UNDO = "undo-triage"
+# The style sheet fades the toast out a little earlier.
+_UNDO_SHOWN_FOR = timedelta(seconds=30)
+# Days of the buttons that mute at once.
+_MUTE_DAYS = {"1 day": 1, "3 days": 3, "1 week": 7}
+_DONE_WORDS = {
+    AlertState.OPEN: "reopened",
+    AlertState.ACKNOWLEDGED: "acknowledged",
+    AlertState.EXPECTED: "expected",
+    AlertState.NOISE: "marked as noise",
+}
 _Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Care:
-    """The owner and the last day of a mute that several alerts share, or that were typed."""
-
-    owner: str
-    until: date | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _FormInput:
-    """The typed texts and the pressed button: at most one of the last three."""
+    """The typed texts and the pressed button, "" without one.
+
+    `owner` is None if the shown one was left as it is.
+    """
 
     note: DecisionNote
-    care: _Care
-    state: AlertState | None
-    is_care: bool
-    is_comment: bool
+    owner: str | None
+    until: date | None
+    pressed: str
+    has_new_end: bool
+
+    def owner_of(self, alert: Alert) -> str:
+        """Return the owner that was typed, else that of `alert`, which may differ from others."""
+        return alert.owner if self.owner is None else self.owner
 
 
 class _Memory:
@@ -75,6 +86,12 @@ class _Memory:
         changed: list[str] = st.session_state.get(self._note, [])
         return changed
 
+    @staticmethod
+    def forget_all() -> None:
+        """Clear the stored alerts of every form, since Undo changed some of them."""
+        for key in [key for key in st.session_state if str(key).startswith(("seen ", "note "))]:
+            del st.session_state[key]
+
     def forget(self) -> None:
         """Clear the form and the stored alerts after a decision was saved."""
         st.session_state[self._round] = self.round + 1
@@ -82,34 +99,25 @@ class _Memory:
         st.session_state.pop(self._note, None)
 
 
-def decision_form(alerts: Sequence[Alert], *, is_brief: bool = False) -> None:
-    """Draw the decisions that are possible about `alerts`, and save the chosen one.
-
-    A brief form has no explanation of the decisions and no floor.
-    """
+def triage_form(alerts: Sequence[Alert]) -> None:
+    """Draw the decisions that are possible about `alerts`, save the chosen one, and offer Undo."""
     person = access.present()
     if not person.may(Role.TRIAGER):
         _only_looking(person)
         return
     memory = _Memory(alerts)
     seen = memory.seen(alerts)
-    shown = _Care(
-        owner=_shared([alert.owner for alert in alerts], ""),
-        until=_shared([_day(alert.muted_until) for alert in alerts], None),
-    )
     problems = st.container()
-    with st.form("decide", border=False):
-        form_input = _ask(alerts, shown=shown, person=person, number=memory.round)
-    if not is_brief:
-        st.html(caption(DECISIONS_TEXT if len(alerts) == 1 else f"{DECISIONS_TEXT} {EVENT_TEXT}"))
-    problem = _save(seen, form_input, shown=shown)
-    if problem == "":
+    with st.form("decide", border=False, enter_to_submit=False):
+        form_input = _ask(alerts, person=person, number=memory.round)
+    report = _save(seen, form_input) if form_input.pressed else None
+    if report is not None and not report.problem:
         memory.forget()
+        remember_name(form_input.note.author)
+        _offer_undo(report, text=_done_text(report, form_input))
         st.rerun()
     with problems:
-        banners([problem] if problem else _changes_text(memory.meanwhile()))
-    if not is_brief and len(alerts) == 1 and alerts[0].kind in ("step", "drift"):
-        _floor_form(alerts[0], person=person, memory=memory)
+        banners([report.problem] if report else _changes_text(memory.meanwhile()))
 
 
 def _only_looking(person: Person) -> None:
@@ -125,77 +133,130 @@ def _changes_text(changed: Sequence[str]) -> list[str]:
     return [f"Changed while this page was open: {changed[0]}{more}."] if changed else []
 
 
-def _ask(alerts: Sequence[Alert], *, shown: _Care, person: Person, number: int) -> _FormInput:
+def _ask(alerts: Sequence[Alert], *, person: Person, number: int) -> _FormInput:
     key = f"{alerts[0].id}-{len(alerts)}-{number}"
-    with st.container(horizontal=True, gap="small"):
-        name = _name_field(person)
-        why = st.text_input("Reason or comment", key=f"why-{key}", width=420)
-    with st.container(horizontal=True, gap="small"):
-        chosen = [
-            state
-            for label, state in DECISIONS.items()
-            if st.form_submit_button(
-                label, key=f"decide-{state}", disabled=not decidable(alerts, state)
-            )
-        ]
-        is_comment = st.form_submit_button("Comment only", key="decide-comment")
+    shown_owner = _shared([alert.owner for alert in alerts], "")
+    shown_until = _shared([_day(alert.muted_until) for alert in alerts], None)
+    pressed = []
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
-        owner = st.text_input("Owner", value=shown.owner, key=f"owner-{key}", width=200)
-        until = st.date_input("Muted until (UTC)", value=shown.until, key=f"until-{key}", width=200)
-        is_care = st.form_submit_button("Save owner and mute", key="decide-save")
+        for label, state in DECISIONS.items():
+            can = bool(decidable(alerts, state))
+            if not can and state is AlertState.OPEN:
+                continue
+            is_first = can and state is AlertState.ACKNOWLEDGED
+            if _button(label, str(state), disabled=not can, primary=is_first):
+                pressed.append(str(state))
+        with st.popover("Assign"):
+            owner = st.text_input("Owner", value=shown_owner, key=f"owner-{key}")
+            if _button("Save owner", "owner"):
+                pressed.append("owner")
+        with st.popover("Mute"):
+            with st.container(horizontal=True, gap="small"):
+                pressed += [
+                    f"mute-{days}"
+                    for label, days in _MUTE_DAYS.items()
+                    if _button(label, f"mute-{days}")
+                ]
+            until = st.date_input("Muted until (UTC)", value=shown_until, key=f"until-{key}")
+            if _button("Save mute", "mute"):
+                pressed.append("mute")
+        name = name_field(person, key=f"{_NAME}-{number}", width=160)
+        why = st.text_input(
+            "Reason or comment", key=f"why-{key}", width=220, placeholder="optional"
+        )
+        if _button("Comment only", "comment"):
+            pressed.append("comment")
     return _FormInput(
         note=DecisionNote(author=name, reason=why.strip()),
-        care=_Care(owner=owner.strip(), until=until),
-        state=chosen[0] if chosen else None,
-        is_care=is_care,
-        is_comment=is_comment,
+        owner=None if owner.strip() == shown_owner else owner.strip(),
+        until=until,
+        pressed=pressed[0] if pressed else "",
+        has_new_end=until != shown_until,
     )
 
 
-def _name_field(person: Person) -> str:
-    if person.is_signed_in:
-        st.text_input("Your name", value=person.name, key="signed-in-as", disabled=True, width=200)
-        return ""
-    return st.text_input("Your name", key=_NAME, width=200)
-
-
-def _save(seen: Sequence[Alert], form_input: _FormInput, *, shown: _Care) -> str | None:
-    """Save the pressed decision; return the reason if it is not saved, "" if it is, None for no
-    press.
-    """
-    if form_input.state is not None:
-        alerts = decidable(seen, form_input.state)
-        return triage.decide_state(alerts, form_input.state, note=form_input.note)
-    if form_input.is_comment:
-        return triage.comment(seen, note=form_input.note)
-    return _save_care(seen, form_input, shown=shown) if form_input.is_care else None
-
-
-def _save_care(seen: Sequence[Alert], form_input: _FormInput, *, shown: _Care) -> str:
-    """Save the owner and the mute that are `given`; each alert keeps the fields that did not
-    change.
-    """
-    until = form_input.care.until
-    end = _midnight(until)
-    if until != shown.until and end is not None and end <= clock.now():
-        return f"{until} is over; choose a later day, or none."
-    cared = [
-        dataclasses.replace(
-            alert,
-            owner=alert.owner if form_input.care.owner == shown.owner else form_input.care.owner,
-            muted_until=alert.muted_until if until == shown.until else end,
+def _button(label: str, name: str, *, disabled: bool = False, primary: bool = False) -> bool:
+    return bool(
+        st.form_submit_button(
+            label,
+            key=f"decide-{name}",
+            disabled=disabled,
+            help=DECISION_HELP.get(label),
+            type="primary" if primary else "secondary",
         )
-        for alert in seen
-    ]
-    return triage.decide_care(seen, cared, note=form_input.note)
+    )
 
 
-def _floor_form(alert: Alert, *, person: Person, memory: _Memory) -> None:
+def _save(seen: Sequence[Alert], form_input: _FormInput) -> SaveReport:
+    """Save the pressed decision."""
+    pressed, note = form_input.pressed, form_input.note
+    if pressed == "comment":
+        return triage.comment(seen, note=note)
+    if pressed == "owner":
+        owned = [dataclasses.replace(alert, owner=form_input.owner_of(alert)) for alert in seen]
+        return triage.decide_care(seen, owned, note=note)
+    if pressed.startswith("mute"):
+        return _save_mute(seen, form_input)
+    state = AlertState(pressed)
+    return triage.decide_state(decidable(seen, state), state, note=note)
+
+
+def _save_mute(seen: Sequence[Alert], form_input: _FormInput) -> SaveReport:
+    days = form_input.pressed.partition("-")[2]
+    if not (days or form_input.has_new_end):
+        return triage.decide_care(seen, seen, note=form_input.note)
+    end = clock.now() + timedelta(days=int(days)) if days else _midnight(form_input.until)
+    if end is not None and end <= clock.now():
+        return SaveReport(problem=f"{form_input.until} is over; choose a later day, or none.")
+    muted = [dataclasses.replace(alert, muted_until=end) for alert in seen]
+    return triage.decide_care(seen, muted, note=form_input.note)
+
+
+def _done_text(report: SaveReport, form_input: _FormInput) -> str:
+    """Return the text of the toast about a saved decision."""
+    pressed = form_input.pressed
+    after = report.undo.after if report.undo else ()
+    if pressed == "comment":
+        return "Comment saved."
+    if not after:
+        return "Nothing to change."
+    if pressed == "owner":
+        word = f"assigned to {form_input.owner}" if form_input.owner else "without owner"
+    elif pressed.startswith("mute"):
+        end = after[0].muted_until
+        word = f"muted until {end:%Y-%m-%d %H:%M} UTC" if end else "no longer muted"
+    else:
+        word = _DONE_WORDS[AlertState(pressed)]
+    subject = f"{after[0].case.model} / {after[0].case.variant}"
+    return f"{subject if len(after) == 1 else counted(len(after), 'alert')}: {word}."
+
+
+def _offer_undo(report: SaveReport, *, text: str) -> None:
+    st.session_state[_UNDO] = (clock.now(), text, report.undo)
+
+
+def show_undo() -> None:
+    """Draw the toast of this window's last decision, with the button that takes it back."""
+    at, text, undo = st.session_state.get(_UNDO, (None, "", None))
+    if at is None or clock.now() - at > _UNDO_SHOWN_FOR:
+        return
+    with st.container(key="hud-toast", horizontal=True, vertical_alignment="center", gap="small"):
+        st.html(f'<div role="status">{escaped(text)}</div>', width="content")
+        if undo is not None and st.button("Undo", key="decide-undo", type="tertiary"):
+            # The author is the one of the decision.
+            problem = triage.take_back(undo, note=DecisionNote(author=remembered_name()))
+            _Memory.forget_all()
+            st.session_state[_UNDO] = (clock.now(), problem or "Taken back.", None)
+            st.rerun()
+
+
+def floor_form(alert: Alert) -> None:
     """Draw the field of the relevance floor in the series of `alert`, and save it."""
-    if not person.may(Role.ADMIN):
+    person = access.present()
+    if not person.may(Role.ADMIN) or alert.kind not in ("step", "drift"):
         return
     settings = triage.load_settings(alert)
-    key = f"floor-{alert.id}-{memory.round}"
+    key = f"floor-{alert.id}-{st.session_state.get('floor-round', 0)}"
     if settings.floor is not None:
         # A field with a number as its `value` cannot be emptied, so the number is the placeholder.
         st.session_state.setdefault(key, 100 * settings.floor)
@@ -217,11 +278,11 @@ def _floor_form(alert: Alert, *, person: Person, memory: _Memory) -> None:
         st.html(caption("Every later change of this series that is smaller stays silent."))
     if is_saving:
         floor = None if least_pct is None else round(least_pct / 100, 6)
-        note = DecisionNote(author=str(st.session_state.get(_NAME, "")), reason=why.strip())
+        note = DecisionNote(author=remembered_name(), reason=why.strip())
         if problem := triage.decide_floor(settings, floor, note=note):
             st.html(banner(problem))
         else:
-            memory.forget()
+            st.session_state["floor-round"] = st.session_state.get("floor-round", 0) + 1
             st.rerun()
 
 

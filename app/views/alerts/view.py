@@ -37,7 +37,7 @@ from compile_hud.app.views.alerts.event_table import (
 from compile_hud.app.views.alerts.markdown import alert_markdown, event_markdown
 from compile_hud.app.views.alerts.new_alerts import see_all
 from compile_hud.app.views.alerts.tables import alert_facts, alerts_table, changes_table
-from compile_hud.app.views.alerts.triage_form import decision_form
+from compile_hud.app.views.alerts.triage_form import floor_form, show_undo, triage_form
 from compile_hud.app.views.kernel_diff.data import load_alert_kernels
 from compile_hud.app.views.kernel_diff.links import alert_kernel_table
 from compile_hud.db.errors import NotFoundError
@@ -66,6 +66,7 @@ def show() -> None:
     except NotFoundError as error:
         text = [f"{error}.", "The list of alerts shows every one in state all."]
         state_page("No such alert" if state.alert else "No such event", text=text)
+    show_undo()
 
 
 def _show_list(state: str) -> None:
@@ -103,7 +104,7 @@ def _show_picked(alerts: Sequence[Alert]) -> None:
     if chosen:
         with st.container(key="decide-picked"):
             st.html(heading(f"Triage {len(chosen)} selected", level=2))
-            decision_form(chosen, is_brief=True)
+            triage_form(chosen)
 
 
 def show_event(event_id: str) -> None:
@@ -114,6 +115,7 @@ def show_event(event_id: str) -> None:
     group = EventGroup(event=page.event, alerts=tuple(worst_first(page.alerts)))
     st.html(alert_path(group.words))
     st.html(heading(group.words))
+    triage_form(group.alerts)
     st.html(event_facts(group))
     command = repro(group.worst.case, toolchain=group.worst.toolchain)
     show_share(
@@ -125,7 +127,7 @@ def show_event(event_id: str) -> None:
         )
     )
     st.html(alerts_table(group.alerts, now=clock.now()))
-    _show_decisions(group.alerts, page.changes)
+    _show_changes(group.alerts, page.changes)
 
 
 def show_alert(alert_id: str) -> None:
@@ -138,6 +140,7 @@ def show_alert(alert_id: str) -> None:
     event = None if page.event is None else (page.event.id, "event")
     st.html(alert_path(page.text.title, event=event if page.num_other_alerts else None))
     st.html(heading(page.text.title))
+    triage_form([alert])
     st.html(alert_facts(page, now=clock.now()))
     metric = page.text.shown_metric
     if page.series is not None and page.series.points:
@@ -171,7 +174,8 @@ def show_alert(alert_id: str) -> None:
         if alert.kind == DRIFT:
             st.html(caption(_DRIFT_TEXT))
         st.html(differences)
-    _show_decisions([alert], page.changes)
+    _show_changes([alert], page.changes)
+    floor_form(alert)
 
 
 def _show_kernels(alert: Alert) -> None:
@@ -188,9 +192,7 @@ def _show_kernels(alert: Alert) -> None:
     st.link_button("Open kernel diff", kernel_diff_url(kernels.state))
 
 
-def _show_decisions(alerts: Sequence[Alert], changes: Sequence[AlertChange]) -> None:
-    st.html(heading("Triage", level=2))
-    decision_form(alerts)
+def _show_changes(alerts: Sequence[Alert], changes: Sequence[AlertChange]) -> None:
     st.html(heading("Changes", level=2))
     if changes:
         st.html(changes_table(changes, alerts=alerts))

@@ -26,6 +26,8 @@ ALLOWED_STATES = {
 }
 
 
+# The fields of an alert that people set.
+_TRIAGE_FIELDS = ("state", "owner", "muted_until", "note")
 # The fields of an alert that a decision is based on.
 _COMPARED_FIELDS = ("state", "owner", "muted_until", "verdict", "first_bad")
 
@@ -101,6 +103,23 @@ def set_care(expected: Alert, *, owner: str, until: datetime | None, why: str = 
     def decide(stored: Sequence[Alert]) -> TriageDecision:
         alerts = _find(stored, [expected.id])
         return _decision(alerts, lambda item: dataclasses.replace(item, **chosen), why=why)
+
+    return decide
+
+
+def restore(before: Sequence[Alert]) -> Decide:
+    """Return the decision that gives alerts state, owner, mute and note as they were `before`."""
+    earlier = {alert.id: alert for alert in before}
+
+    def decide(stored: Sequence[Alert]) -> TriageDecision:
+        restored = [
+            dataclasses.replace(
+                alert, **{name: getattr(earlier[alert.id], name) for name in _TRIAGE_FIELDS}
+            )
+            for alert in _find(stored, earlier)
+        ]
+        revisions = tuple(Revision(alert=alert, why="undo") for alert in restored)
+        return TriageDecision(alerts=tuple(restored), revisions=revisions)
 
     return decide
 

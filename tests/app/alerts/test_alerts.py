@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from compile_hud.app import clock
 from compile_hud.app.auth import access
+from compile_hud.app.components import author
 from compile_hud.app.ui import scripts
 from compile_hud.db.errors import StoreLocked
 from compile_hud.db.queries.alerts import load_alert, load_alerts, load_changes
@@ -98,8 +100,8 @@ def press(page: AppTest, key: str, *, name: str = "ada", why: str = "") -> AppTe
 
 
 def field(page: AppTest, label: str) -> Any:
-    # What annotates a date, further up, asks for a name as well.
-    return next(item for item in reversed(page.text_input) if item.label == label)
+    # The form of annotations, further down, asks for a name as well.
+    return next(item for item in page.text_input if item.label == label)
 
 
 @pytest.mark.usefixtures("seeded")
@@ -248,16 +250,17 @@ def test_button_sets_the_state_with_name_and_reason_and_reopen_takes_it_back(
 
 
 def test_state_that_it_is_in_cannot_be_chosen(page: AppTest) -> None:
-    buttons = {
-        item.label: item.disabled for item in page.button if str(item.key).startswith("decide")
-    }
-    assert buttons == {
-        "Acknowledge": False,
-        "Expected": False,
-        "Noise": False,
-        "Reopen": True,
-        "Comment only": False,
-        "Save owner and mute": False,
+    def disabled() -> dict[str, bool]:
+        keys = {str(item.key): item.disabled for item in page.button}
+        return {key[7:]: value for key, value in keys.items() if key.startswith("decide-")}
+
+    others = ["owner", "mute-1", "mute-3", "mute-7", "mute", "comment"]
+    states = ["acknowledged", "expected", "noise"]
+    assert disabled() == dict.fromkeys([*states, *others], False)
+    press(page, "decide-noise")
+    assert disabled() == {
+        **dict.fromkeys([*states, "open", *others, "undo"], False),
+        "noise": True,
     }
 
 
@@ -274,8 +277,9 @@ def test_owner_and_mute_are_saved_and_shown(
     page: AppTest, store: Store, words: SnapshotAssertion
 ) -> None:
     field(page, "Owner").input("eve")
-    page.date_input[-1].set_value(DAY)
-    press(page, "decide-save", why="after the release")
+    press(page, "decide-owner", why="after the release")
+    page.date_input[0].set_value(DAY)
+    press(page, "decide-mute", why="after the release")
     alert = load_alert(store, ID)
     assert alert.owner == "eve"
     assert alert.muted_until == datetime(DAY.year, DAY.month, DAY.day, tzinfo=timezone.utc)
@@ -290,13 +294,14 @@ def test_the_end_of_a_mute_stays_when_only_the_owner_changes(
     store.revise_alerts(set_muted([ID], until), by="ada")
     page = open_page("alerts", alert=ID)
     field(page, "Owner").input("eve")
-    press(page, "decide-save")
+    press(page, "decide-owner")
+    press(page, "decide-mute")
     assert (load_alert(store, ID).owner, load_alert(store, ID).muted_until) == ("eve", until)
 
 
 def test_mute_that_is_over_is_refused(page: AppTest, store: Store) -> None:
-    page.date_input[-1].set_value(date(2020, 1, 1))
-    press(page, "decide-save")
+    page.date_input[0].set_value(date(2020, 1, 1))
+    press(page, "decide-mute")
     assert "is over" in text_of(page)
     assert load_changes(store) == ()
 
@@ -369,3 +374,85 @@ def test_names_from_outside_are_shown_as_text(page: AppTest) -> None:
     press(page, "decide-noise", name="<script>alert(1)</script>", why="<b>bold</b>")
     assert "<script>" not in html_of(page)
     assert "<b>bold" not in html_of(page)
+
+
+@pytest.mark.parametrize(("key", "days"), [("decide-mute-1", 1), ("decide-mute-7", 7)])
+def test_a_button_mutes_for_some_days(page: AppTest, store: Store, key: str, days: int) -> None:
+    press(page, key)
+    end = dashboard_stores.NOW + timedelta(days=days)
+    assert load_alert(store, ID).muted_until == end
+    page.date_input[0].set_value(None)
+    press(page, "decide-mute")
+    assert load_alert(store, ID).muted_until is None
+
+
+@pytest.mark.parametrize("key", ["acknowledged", "expected", "noise", "owner", "mute-3"])
+def test_undo_restores_what_was_and_both_are_on_record(
+    page: AppTest, store: Store, key: str, words: SnapshotAssertion
+) -> None:
+    before = load_alert(store, ID)
+    field(page, "Owner").input("eve")
+    press(page, f"decide-{key}", why="too fast")
+    assert load_alert(store, ID) != before
+    assert toast_of(page) == words
+    page.button("decide-undo").click()
+    page.run()
+    assert load_alert(store, ID) == before
+    assert toast_of(page) == words
+    assert "decide-undo" not in {item.key for item in page.button}
+    changes = load_changes(store, alert_id=ID)
+    assert [item.why for item in changes] == ["too fast", "undo"]
+    assert {item.by for item in changes} == {"ada (not signed in)"}
+    # The page knows what Undo did: it is no change by another person.
+    assert texts_of(page, "notice") == []
+
+
+def toast_of(page: AppTest) -> str:
+    return html_of(page).split('role="status">')[1].split("<")[0]
+
+
+def test_undo_leaves_what_another_person_has_decided_since(page: AppTest, store: Store) -> None:
+    press(page, "decide-noise")
+    store.revise_alerts(set_state([ID], AlertState.EXPECTED), by="bob")
+    page.button("decide-undo").click()
+    page.run()
+    assert toast_of(page).startswith("Not saved: ")
+    assert load_alert(store, ID).state is AlertState.EXPECTED
+
+
+def test_undo_of_an_expected_level_reopens_the_steps_before_it(page: AppTest, store: Store) -> None:
+    alert = load_alert(store, ID)
+    at = alert.first_bad.at - timedelta(days=2)
+    first = dataclasses.replace(alert.first_bad, run_id="run-earlier", at=at)
+    save_alerts(store, [dataclasses.replace(alert, id="earlier", first_bad=first)])
+    page.run()
+    press(page, "decide-expected")
+    assert load_alert(store, "earlier").state is AlertState.EXPECTED
+    page.button("decide-undo").click()
+    page.run()
+    assert [load_alert(store, id).state for id in (ID, "earlier")] == [AlertState.OPEN] * 2
+
+
+def test_the_toast_is_gone_after_half_a_minute(
+    page: AppTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    press(page, "decide-noise")
+    monkeypatch.setattr(clock, "now", lambda: dashboard_stores.NOW + timedelta(seconds=31))
+    assert "decide-undo" not in {item.key for item in page.run().button}
+
+
+def test_a_decision_that_changes_nothing_has_no_undo(page: AppTest, store: Store) -> None:
+    press(page, "decide-owner")
+    assert "decide-undo" not in {item.key for item in page.button}
+    assert load_changes(store) == ()
+
+
+def test_a_name_is_remembered_by_other_forms_and_by_the_browser(
+    page: AppTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    press(page, "decide-noise", name="ada lovelace")
+    assert author.remembered_name() == ""
+    context = SimpleNamespace(cookies={"hud_name": "ada%20lovelace%0A" + "x" * 90})
+    monkeypatch.setattr(author.st, "context", context)
+    assert author.remembered_name().startswith("ada lovelace x")
+    assert len(author.remembered_name()) == 40

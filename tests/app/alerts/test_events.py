@@ -136,8 +136,9 @@ def test_decision_is_about_those_alerts_that_it_can_be_about(
 
 def test_owner_and_mute_are_set_for_all_alerts_at_once(page: AppTest, store: Store) -> None:
     field(page, "Owner").input("eve")
+    press(page, "decide-owner")
     page.date_input[0].set_value(DAY)
-    press(page, "decide-save")
+    press(page, "decide-mute")
     end = datetime(DAY.year, DAY.month, DAY.day, tzinfo=timezone.utc)
     loaded = [load_alert(store, alert.id) for alert in alerts()]
     assert {(alert.owner, alert.muted_until) for alert in loaded} == {("eve", end)}
@@ -149,7 +150,8 @@ def test_owners_that_differ_stay_when_only_the_mute_is_set(
     store.revise_alerts(set_owner(["bert"], "bob"), by="ada")
     page = open_page("alerts", event=EVENT.id)
     page.date_input[0].set_value(DAY)
-    press(page, "decide-save")
+    press(page, "decide-mute")
+    press(page, "decide-owner")
     assert load_alert(store, "bert").owner == "bob"
     assert load_alert(store, "vit").owner == ""
     assert load_alert(store, "vit").muted_until is not None
