@@ -48,6 +48,7 @@ MAX_START_US = 4e15
 MAX_DURATION_US = 1e12
 # An event with a beginning and a duration; all others only describe or connect these.
 COMPLETE = "X"
+_DECIMAL = re.compile(r"\s*(?P<whole>\d{1,18})(?:\.(?P<part>\d{1,18}))?\s*")
 _EMPTY: Mapping[str, Any] = {}
 _HEADER_NAMES = {"baseTimeNanoseconds", "deviceProperties", "distributedInfo"}
 
@@ -364,13 +365,22 @@ def _event(item: Any) -> TraceEvent:
     if phase != COMPLETE:
         return TraceEvent(phase, category, name, process, thread, 0, 0, args)
     start_ns = _time_ns(item, "ts", MAX_START_US)
-    duration_ns = _time_ns(item, "dur", MAX_DURATION_US)
+    # Some profilers write no duration for an event that had not ended.
+    duration_ns = _time_ns(item, "dur", MAX_DURATION_US) if "dur" in item else 0
     return TraceEvent(phase, category, name, process, thread, start_ns, duration_ns, args)
 
 
 def _time_ns(item: Mapping[str, Any], name: str, limit_us: float) -> int:
-    """Return the field, which is in microseconds from 0 to the limit, in whole nanoseconds."""
+    """Return the field, which is in microseconds from 0 to the limit, in whole nanoseconds.
+
+    Profilers of other vendors write the number as text, to keep its digits.
+    """
     value = item.get(name)
+    if type(value) is str and (digits := _DECIMAL.fullmatch(value)):
+        whole_us, part = int(digits["whole"]), digits["part"] or "0"
+        if whole_us < limit_us:
+            return whole_us * 1000 + math.floor(float(f"0.{part}") * 1000 + 0.5)
+        value = float(whole_us)
     kind = type(value)
     if kind is not float and kind is not int:
         raise TypeError(f"{name!r} must be a number of microseconds, got {kind_of(value)}")

@@ -8,12 +8,12 @@ import numpy as np
 
 from compile_hud.runner.protocol.kernel_notes import KernelNotes
 from compile_hud.runner.protocol.operator_costs import Work, shapes_text
-from compile_hud.runner.traces.intervals import Intervals, joined
+from compile_hud.runner.traces.intervals import Intervals, joined, whole
 from compile_hud.runner.traces.iteration import IterationWork, Piece, longest, median_iteration
 from compile_hud.runner.traces.kernel_kinds import Class, class_of_operator, own_name
 from compile_hud.runner.traces.kernel_rows import Tally, work_of_call
 from compile_hud.runner.traces.operator_stack import OperatorNesting, nest
-from compile_hud.runner.traces.timeline import MODULE_PREFIX, OPERATOR, Call, Timeline, whole
+from compile_hud.runner.traces.timeline import MODULE_PREFIX, OPERATOR, Call, Timeline
 
 DISPATCH = "dispatch"
 # Inductor's C++ templates of products begin with this line
@@ -32,7 +32,7 @@ def find_on_cpu(timeline: Timeline, *, notes: KernelNotes) -> IterationWork:
     nesting = nest(timeline)
     windows = Intervals.of(timeline.iterations or [timeline.whole_ns])
     classes = _classes(timeline, nesting, notes)
-    passing = _passing(timeline, nesting, classes)
+    passing, locations = _passing(timeline, nesting, classes), timeline.locations()
     tallies: dict[tuple[str, str], Tally] = {}
     tallies_by_call: dict[int, Tally] = {}
     rows = np.flatnonzero(windows.holds(whole(timeline.host.starts)))
@@ -44,9 +44,11 @@ def find_on_cpu(timeline: Timeline, *, notes: KernelNotes) -> IterationWork:
             tally = _tally(timeline.calls[call_index], classes[call_index], notes, tallies)
             tally.has_own_work = tally.has_own_work and call_index not in passing
             tallies_by_call[call_index] = tally
-        module = int(nesting.modules[row])
+        module, location = int(nesting.modules[row]), locations.of(row)
         name = timeline.calls[module].name.removeprefix(MODULE_PREFIX) if module >= 0 else ""
-        tallies_by_call[call_index].add(int(nesting.self_ns[row]), module=name)
+        tallies_by_call[call_index].add(
+            int(nesting.self_ns[row]), module=name or location.module, line=location.line
+        )
     return IterationWork(
         tallies=tuple(tallies.values()),
         owners=_owners(timeline, nesting, classes),

@@ -11,7 +11,7 @@ import numpy as np
 
 from compile_hud.db.records.kernels import IDLE
 from compile_hud.runner.protocol.operator_costs import shapes_text
-from compile_hud.runner.traces.intervals import Intervals, Whole
+from compile_hud.runner.traces.intervals import Intervals, Whole, whole
 from compile_hud.runner.traces.iteration import IterationWork, Piece, longest, median_iteration
 from compile_hud.runner.traces.kernel_kinds import Class, class_of_kernel, class_of_operator
 from compile_hud.runner.traces.kernel_rows import Tally
@@ -22,7 +22,6 @@ from compile_hud.runner.traces.timeline import (
     OPERATOR,
     Call,
     Timeline,
-    whole,
 )
 
 _GRAPH_LAUNCH = re.compile(r"(cuda|hip|cu)GraphLaunch")
@@ -42,6 +41,8 @@ class _Launches:
     iterations: Whole
     # The call that names the module.
     modules: Whole
+    # The event of the host that tells where in the model the work comes from.
+    origins: Whole
 
 
 def find_on_gpu(timeline: Timeline) -> IterationWork:
@@ -105,6 +106,7 @@ def _launches(timeline: Timeline, nesting: OperatorNesting) -> _Launches:
         operators=operators,
         iterations=_iterations(timeline, begun),
         modules=np.where(is_replay, _NOBODY, _at(nesting.modules, launches)),
+        origins=np.where(is_replay, _NOBODY, np.where(operators < 0, launches, operators)),
     )
 
 
@@ -173,7 +175,7 @@ def _device_classes(timeline: Timeline, launches: _Launches) -> list[Class]:
 def _tallies(
     timeline: Timeline, launches: _Launches, rows: Whole, classes: list[Class]
 ) -> dict[tuple[str, str], Tally]:
-    alone = _own_work(timeline, launches, classes)
+    alone, locations = _own_work(timeline, launches, classes), timeline.locations()
     host_calls, device = whole(timeline.host.calls), timeline.device
     tallies: dict[tuple[str, str], Tally] = {}
     tallies_by_calls: dict[tuple[int, int], Tally] = {}
@@ -191,7 +193,9 @@ def _tallies(
         tally.streams.add(timeline.lanes[device.lanes[row]][1])
         module = int(launches.modules[row])
         name = timeline.calls[module].name.removeprefix(MODULE_PREFIX) if module >= 0 else ""
-        tally.add(device.ends[row] - device.starts[row], module=name)
+        location = locations.of(int(launches.origins[row]))
+        duration_ns = device.ends[row] - device.starts[row]
+        tally.add(duration_ns, module=name or location.module, line=location.line)
     return tallies
 
 

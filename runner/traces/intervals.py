@@ -5,6 +5,7 @@ Bounds are whole nanoseconds, so that sums are exact.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -100,3 +101,8 @@ def shares_ns(owners: Mapping[str, Intervals], *, windows: Intervals) -> dict[st
         shares[name] = covered - taken
         taken = covered
     return shares
+
+
+def whole(numbers: array[int]) -> Whole:
+    """Return the numbers as they lie in memory."""
+    return np.frombuffer(numbers, dtype=np.int64) if len(numbers) else np.empty(0, np.int64)

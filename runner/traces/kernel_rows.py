@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from compile_hud.db.records.kernels import CALL_LINES, MODULES, Kernel, KernelSource, ModuleTime
@@ -50,10 +51,14 @@ class Tally:
     launches: list[Mapping[str, Any]] = field(default_factory=list)
     # Calls and time of each module.
     modules: dict[str, tuple[int, int]] = field(default_factory=dict)
+    # The line of the first call in each module, where the trace has stacks.
+    lines: dict[str, str] = field(default_factory=dict)
     streams: set[int | str] = field(default_factory=set)
 
-    def add(self, duration_ns: int, *, module: str) -> None:
+    def add(self, duration_ns: int, *, module: str, line: str = "") -> None:
         """Count one call."""
+        if line:
+            self.lines.setdefault(module, line)
         self.count += 1
         self.total_ns += duration_ns
         self.min_ns = min(self.min_ns, duration_ns)
@@ -253,8 +258,9 @@ def _by_module(tally: Tally, facts: Facts) -> dict[str, Any]:
 
 def _lines(tally: Tally, facts: Facts) -> dict[str, Any]:
     """Return the user's line of the calls in each module, where it was recorded."""
-    known = facts.notes.call_lines
+    known = {**tally.lines, **facts.notes.call_lines}
     lines = {path: known[path] for path in sorted(tally.modules) if path in known}
+    lines = dict(islice(lines.items(), MAX_MODULES))
     return {CALL_LINES: lines} if lines else {}
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compile_hud.runner.traces.intervals import Whole
-from compile_hud.runner.traces.timeline import ANNOTATION, LAUNCH, MODULE_PREFIX, Timeline, whole
+from compile_hud.runner.traces.intervals import Whole, whole
+from compile_hud.runner.traces.timeline import ANNOTATION, LAUNCH, MODULE_PREFIX, Timeline
 
 _NOBODY = -1
 

@@ -22,11 +22,11 @@ import numpy as np
 from compile_hud.runner.errors import TraceError
 from compile_hud.runner.protocol.kernel_notes import KernelNotes
 from compile_hud.runner.traces.gpu import find_on_gpu
-from compile_hud.runner.traces.intervals import Intervals, joined
+from compile_hud.runner.traces.intervals import Intervals, joined, whole
 from compile_hud.runner.traces.iteration import IterationWork
 from compile_hud.runner.traces.kernel_kinds import class_of_kernel
 from compile_hud.runner.traces.kernel_rows import NS_PER_S
-from compile_hud.runner.traces.timeline import Call, Timeline, read_timeline, whole
+from compile_hud.runner.traces.timeline import Call, Timeline, read_timeline
 
 COMMUNICATION, COPY = "communication", "copy"
 # A rank for which others wait this share of an iteration needs attention: the floor of alerts.

@@ -10,14 +10,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from compile_hud.runner.errors import TraceError
 from compile_hud.runner.protocol.kernel_notes import KernelNotes
 from compile_hud.runner.protocol.operator_costs import spreading
 from compile_hud.runner.traces.chrome_trace import COMPLETE, Header, TraceEvent, TraceReader
-from compile_hud.runner.traces.intervals import Intervals, Whole
+from compile_hud.runner.traces.intervals import Intervals, whole
 from compile_hud.runner.traces.kernel_kinds import GENERATED
+from compile_hud.runner.traces.python_frames import (
+    NOWHERE,
+    HostLocations,
+    PythonFrames,
+    locate,
+)
 
 ITERATION = "hud/iteration"
 MODULE_PREFIX = "hud/module:"
@@ -35,8 +39,14 @@ _HOST = {
     "user_annotation": ANNOTATION,
     "cuda_runtime": LAUNCH,
     "cuda_driver": LAUNCH,
+    "xpu_runtime": LAUNCH,
+    "xpu_driver": LAUNCH,
+    "mtia_runtime": LAUNCH,
+    "privateuse1_runtime": LAUNCH,
+    "privateuse1_driver": LAUNCH,
     "Runtime": LAUNCH,
 }
+_PYTHON = "python_function"
 _DEVICE = frozenset({"kernel", "gpu_memcpy", "gpu_memset", "Kernel", "Memcpy", "Memset"})
 _LAUNCH_ARGS = {
     "grid": "grid",
@@ -101,11 +111,6 @@ class Columns:
         return Intervals(whole(self.starts), whole(self.ends))
 
 
-def whole(numbers: array[int]) -> Whole:
-    """Return the numbers as they lie in memory."""
-    return np.frombuffer(numbers, dtype=np.int64) if len(numbers) else np.empty(0, np.int64)
-
-
 @dataclass(slots=True)
 class Timeline:
     """A whole trace: the events of the host and of the GPU, and the times of the iterations.
@@ -121,6 +126,12 @@ class Timeline:
     # Threads and streams, as (process, thread).
     lanes: list[tuple[int | str, int | str]] = field(default_factory=list)
     iterations: list[tuple[int, int]] = field(default_factory=list)
+    frames: PythonFrames = field(default_factory=PythonFrames)
+
+    def locations(self) -> HostLocations:
+        """Return the module and the line of each event of the host, where the trace has stacks."""
+        host = self.host
+        return locate(self.frames, lanes=whole(host.lanes), times=host.intervals)
 
     @property
     def whole_ns(self) -> tuple[int, int]:
@@ -173,6 +184,12 @@ class _Collector:
             self._add_host(event, what)
         elif event.category in _DEVICE:
             self._append(self.timeline.device, event, self._device_call(event))
+        elif event.category == _PYTHON:
+            frames = self.timeline.frames
+            number = frames.number_of(event.name)
+            if number != NOWHERE:
+                lane = self._lane(event)
+                frames.add(number, lane=lane, start_ns=event.start_ns, end_ns=event.end_ns)
 
     def _add_host(self, event: TraceEvent, what: int) -> None:
         if what == ANNOTATION:
@@ -180,6 +197,9 @@ class _Collector:
                 what = OPERATOR
             else:
                 self._note_iteration(event)
+        elif what == OPERATOR:
+            row = len(self.timeline.host)
+            self.timeline.frames.note_operator(row, event.name, event.args)
         self._append(self.timeline.host, event, self._host_call(event, what))
 
     def _is_generated(self, name: str) -> bool:

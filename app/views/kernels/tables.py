@@ -16,7 +16,14 @@ from compile_hud.app.ui.html import Cell, HtmlColumn, long_table, table
 from compile_hud.app.ui.urls import KernelsState
 from compile_hud.app.views.kernels.counters import counter_columns
 from compile_hud.db.records.kernel_counters import COUNTERS
-from compile_hud.db.records.kernels import CALL_LINES, MODULES, Kernel, Origin, modules_of
+from compile_hud.db.records.kernels import (
+    CALL_LINES,
+    MODULES,
+    Kernel,
+    Origin,
+    call_lines_of,
+    modules_of,
+)
 from compile_hud.db.records.results import Case, Run
 from compile_hud.db.shared.text import printable, shortened, significant
 
@@ -142,6 +149,7 @@ def kernel_facts(kernel: Kernel) -> list[tuple[str, Cell]]:
         ("operators", ", ".join(kernel.operators)),
         ("module", module_text(kernel)),
         ("in each module", _modules_text(kernel)),
+        ("called at", _lines_text(kernel)),
         ("shapes", kernel.shapes),
         ("autotune configuration", mapping_text(kernel.config)),
         ("launch", launch_text(kernel)),
@@ -266,6 +274,13 @@ def _modules_text(kernel: Kernel) -> str:
     ]
     more = [f"{len(modules) - _MAX_NAMES} more"] if len(modules) > _MAX_NAMES else []
     return ", ".join(texts + more)
+
+
+def _lines_text(kernel: Kernel) -> str:
+    """Return the user's lines that call a kernel, where they were recorded."""
+    lines = list(dict.fromkeys(call_lines_of(kernel).values()))
+    more = [f"{len(lines) - _MAX_NAMES} more"] if len(lines) > _MAX_NAMES else []
+    return ", ".join(lines[:_MAX_NAMES] + more)
 
 
 def _roofline(share: float | None) -> str:

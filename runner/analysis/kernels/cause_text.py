@@ -6,11 +6,11 @@ counted, and have no noise. Only where there are none a time that moved beyond n
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-from compile_hud.db.records.kernels import Kernel, call_lines_of, modules_of
+from compile_hud.db.records.kernels import Kernel
 from compile_hud.db.shared.text import one_line, shortened
+from compile_hud.runner.analysis.kernels.call_locations import location_text
 from compile_hud.runner.analysis.kernels.change_classes import ChangeKind, KernelChange
 from compile_hud.runner.analysis.kernels.diff import KernelDiff, top_rows
 
@@ -55,11 +55,7 @@ def _is_dispatch(row: KernelChange) -> bool:
 def _row_text(row: KernelChange) -> str:
     if row.part:
         return f"{row.part}, outside of all kernels"
-    modules = _gained_modules(row)
-    path = _common_path(modules)
-    where = f" in `{path}`" if path else ""
-    line = _line(row, modules)
-    return f"{_what(row)}{where}{f', {line}' if line else ''}"
+    return f"{_what(row)}{location_text(row.baseline, row.candidate)}"
 
 
 def _what(row: KernelChange) -> str:
@@ -98,38 +94,3 @@ def _number(count: int) -> str:
 
 def _count(kernels: Iterable[Kernel]) -> float:
     return sum(kernel.count for kernel in kernels)
-
-
-def _gained_modules(row: KernelChange) -> list[str]:
-    """Return the modules in which the candidate calls the kernels more often; all if none is."""
-    before, after = (_calls(side) for side in (row.baseline, row.candidate))
-    gained = [path for path, count in after.items() if count > before.get(path, 0.0)]
-    fewer = [path for path, count in before.items() if count > after.get(path, 0.0)]
-    return [path for path in gained or fewer or after if path]
-
-
-def _calls(kernels: Iterable[Kernel]) -> Mapping[str, float]:
-    calls: dict[str, float] = {}
-    for kernel in kernels:
-        modules = modules_of(kernel)
-        counts = [(item.path, item.count) for item in modules] or [(kernel.module, kernel.count)]
-        for path, count in counts:
-            calls[path] = calls.get(path, 0.0) + count
-    return calls
-
-
-def _common_path(modules: Iterable[str]) -> str:
-    return ".".join(os.path.commonprefix([module.split(".") for module in modules]))
-
-
-def _line(row: KernelChange, modules: Iterable[str]) -> str:
-    """Return file and line of the user's code in one of `modules`; empty where it is unknown."""
-    chosen = set(modules)
-    for kernel in row.candidate or row.baseline:
-        for path, line in call_lines_of(kernel).items():
-            if path in chosen or not chosen:
-                return line.rpartition("/")[2]
-        for origin in kernel.origins:
-            if origin.line and (origin.module in chosen or not chosen):
-                return f"{origin.file.rpartition('/')[2]}:{origin.line}"
-    return ""

@@ -15,6 +15,7 @@ from typing import Any
 
 from compile_hud.db.records.kernels import Kernel
 from compile_hud.db.shared.text import shortened, signed_percent
+from compile_hud.runner.analysis.kernels.call_locations import calls_text, location_text
 from compile_hud.runner.analysis.kernels.code_similarity import (
     choices_of,
     likeness,
@@ -137,12 +138,14 @@ def _one_sided(match: Match) -> KernelChange:
     (group,) = match.candidate or match.baseline
     sign, other = (1, "baseline") if is_new else (-1, "candidate")
     number = "1 call" if group.count == 1 else f"{_number(group.count)} calls"
+    where = location_text((), group.kernels)
     return KernelChange(
         kind=ChangeKind.NEW if is_new else ChangeKind.VANISHED,
         baseline=() if is_new else group.kernels,
         candidate=group.kernels if is_new else (),
         contribution_s=sign * group.total_s,
-        text=f"Nothing of the {other} does this; {number} of {_us(group.mean_s)} us an iteration.",
+        text=f"Nothing of the {other} does this; {number} of {_us(group.mean_s)} us an iteration"
+        f"{where}.",
         matched_by=MatchedBy.NOTHING,
     )
 
@@ -209,6 +212,8 @@ def _pair(match: Match, *, noise: Noise) -> KernelChange:
             f"called {_number(before.count)} -> {_number(after.count)} times an iteration"
             f" ({_signed_us(count_s)} by calls, {_signed_us(time_s)} by the time of one)"
         )
+        if where := calls_text(before.kernels, after.kernels):
+            clauses.append(where)
         if not (move.is_beyond_noise and abs(time_s) > abs(count_s)):
             is_more = after.count > before.count
             kind = kind or (ChangeKind.MORE_OFTEN if is_more else ChangeKind.LESS_OFTEN)

@@ -57,6 +57,11 @@ def test_times_are_whole_nanoseconds_however_long_the_machine_runs(tmp_path: Pat
     event = ADD | {"ts": 4476481779370.141, "dur": 0.001}
     (read_event,) = read(tmp_path, json.dumps([event]))
     assert (read_event.start_ns, read_event.end_ns) == (4476481779370141, 4476481779370142)
+    as_text = {"ts": "1661203463029566.0915", "dur": " 7.25 "}
+    (text_event,) = read(tmp_path, json.dumps([ADD | as_text]))
+    assert (text_event.start_ns, text_event.duration_ns) == (1661203463029566_092, 7_250)
+    endless = {name: value for name, value in ADD.items() if name != "dur"}
+    assert [item.duration_ns for item in read(tmp_path, json.dumps([endless]))] == [0]
     (read_event,) = read(tmp_path, json.dumps([ADD | {"ts": 1661203463029566}]))
     assert read_event.start_ns == 1661203463029566000
 
@@ -116,8 +121,9 @@ def test_raw_line_ends_in_names_are_accepted(tmp_path: Path) -> None:
         '[{"pid": []}]',
         '[{"args": []}]',
         '[{"ph": "X", "dur": 1}]',
-        '[{"ph": "X", "ts": 1}]',
-        '[{"ph": "X", "ts": "1", "dur": 1}]',
+        '[{"ph": "X", "ts": 1, "dur": null}]',
+        '[{"ph": "X", "ts": "1 s", "dur": 1}]',
+        '[{"ph": "X", "ts": "99999999999999999", "dur": 1}]',
         '[{"ph": "X", "ts": true, "dur": 1}]',
         '[{"ph": "X", "ts": 1, "dur": -1}]',
         '[{"ph": "X", "ts": NaN, "dur": 1}]',

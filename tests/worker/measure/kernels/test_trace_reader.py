@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile, record_function
 
+from compile_hud.db.records.kernels import call_lines_of
 from compile_hud.runner.protocol.kernel_notes import KernelNotes
 from compile_hud.runner.traces.profile import KernelReport, read_kernels
 
@@ -100,3 +102,23 @@ def test_a_real_model_has_its_products_with_shapes_and_modules(
     assert up.shapes == "float32 64, float32 16x32, float32 32x64"
     kinds = {kernel.kind for kernel in report.kernels}
     assert kinds >= {"gemm", "convolution", "attention", "reduction", "elementwise", "dispatch"}
+
+
+def test_a_profile_with_stacks_gives_module_and_line_of_forward_and_backward(
+    tmp_path: Path,
+) -> None:
+    model, x = Block(), torch.randn(2, 8, 32)
+    model(x).sum().backward()
+    with (
+        profile(activities=[ProfilerActivity.CPU], with_stack=True, record_shapes=True) as profiled,
+        record_function("hud/iteration"),
+    ):
+        model(x).sum().backward()
+    path = tmp_path / "trace.json"
+    profiled.export_chrome_trace(str(path))
+    kernels = read_kernels(path, notes=KernelNotes(), latency_s=None, peaks={}).kernels
+    line = f"{Path(__file__).name}:{Block.forward.__code__.co_firstlineno}"
+    for name in ("aten::convolution", "aten::convolution_backward"):
+        (kernel,) = (item for item in kernels if item.name == name)
+        assert kernel.module == "Block_0.Conv1d_0"
+        assert call_lines_of(kernel)[kernel.module].endswith(line)
