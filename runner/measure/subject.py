@@ -25,10 +25,11 @@ from compile_hud.runner.measure.accuracy.outputs import (
     GRADIENTS,
     Result,
     as_vector,
+    dense,
     flatten_outputs,
     floating_tensors,
 )
-from compile_hud.runner.measure.accuracy.start_state import StartState
+from compile_hud.runner.measure.accuracy.start_state import MODULE_ATTRIBUTES, StartState
 from compile_hud.runner.measure.checkout import check_imports, enter
 from compile_hud.runner.measure.device import Device
 from compile_hud.runner.protocol.messages import LaunchRequest
@@ -45,10 +46,10 @@ LOSS_SCALES = (65536.0, 1024.0, 1.0)
 WEIGHT_DTYPES = {Dtype.BF16: torch.bfloat16, Dtype.FP16: torch.float16}
 AUTOCAST_DTYPES = {Dtype.BF16_AUTOCAST: torch.bfloat16, Dtype.FP16_AUTOCAST: torch.float16}
 
-# Every module has these: parameters, buffers, hooks, other modules.
-_MODULE_ATTRIBUTES = frozenset(vars(torch.nn.Module()))
 # Deeper containers, and longer ones such as a vocabulary, are not searched for tensors.
 _MAX_DEPTH, _MAX_ITEMS = 4, 10_000
+# A reason has one line.
+_MAX_NAMES = 3
 # The methods that return the tensors of a sparse one.
 _SPARSE_PARTS = {
     torch.sparse_coo: ("_indices", "_values"),
@@ -67,7 +68,7 @@ def mean_square(outputs: object, inputs: Mapping[str, torch.Tensor]) -> torch.Te
     del inputs
     total = torch.zeros(())
     for tensor in floating_tensors(outputs):
-        total = total.to(tensor.device) + tensor.float().square().mean()
+        total = total.to(tensor.device) + dense(tensor).float().square().mean()
     return total
 
 
@@ -87,16 +88,22 @@ class Subject:
     start: StartState | None = None
     # Compilation is off while `model` itself is called.
     compiles_itself: bool = False
+    # The model counts its calls, or keeps a cache: results start from its first attributes too.
+    has_own_state: bool = False
 
     def remember_start(self, *, seed: int) -> None:
         """Let each later `result` start from the present inputs and buffers, and from `seed`."""
-        tensors = (*self.inputs.values(), *self.model.buffers())
-        self.start = StartState.of(tensors, seed=seed)
+        attributes = (tensor for _, tensor in held_tensors(self.model))
+        tensors = (*self.inputs.values(), *self.model.buffers(), *attributes)
+        self.start = StartState.of(tensors, seed=seed, model=self.model)
 
     def start_over(self) -> None:
         """Restore the inputs, buffers and random numbers of the start, if it was remembered."""
-        if self.start is not None:
-            self.start.restore()
+        if self.start is None:
+            return
+        if self.has_own_state:
+            self.start.restore_modules()
+        self.start.restore()
 
     def autocast(self) -> AbstractContextManager[Any]:
         """Return the autocast context of this dtype, a null context without one."""
@@ -232,7 +239,7 @@ def held_tensors(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     """
     for path, module in model.named_modules():
         for attribute, value in vars(module).items():
-            if attribute in _MODULE_ATTRIBUTES:
+            if attribute in MODULE_ATTRIBUTES:
                 continue
             name = f"{path}.{attribute}" if path else attribute
             yield from ((name, tensor) for tensor in _tensors_in(value, seen=set()))
@@ -288,7 +295,7 @@ def optimizer_of(
 def fp64_twin(subject: Subject) -> Subject:
     """Return a copy of `subject` at its start in fp64 without autocast: the oracle."""
     subject.start_over()
-    model = copy.deepcopy(subject.model).double()
+    model = _copy_of(subject.model).double()
     inputs = {
         # Integers keep their dtype, and the twin may write to its own.
         name: _move(tensor, subject.device, torch.float64, copies=True)
@@ -302,10 +309,26 @@ def fp64_twin(subject: Subject) -> Subject:
         device=subject.device,
         loss=subject.loss,
         compiles_itself=subject.compiles_itself,
+        has_own_state=subject.has_own_state,
     )
     if subject.start is not None:
         twin.remember_start(seed=subject.start.seed)
     return twin
+
+
+def _copy_of(model: torch.nn.Module) -> torch.nn.Module:
+    """Return a copy of `model`; raise RuntimeError naming what belongs to an iteration's graph."""
+    try:
+        return copy.deepcopy(model)
+    except RuntimeError as error:
+        tensors = [*model.named_buffers(), *held_tensors(model)]
+        names = [name for name, tensor in tensors if tensor.grad_fn is not None]
+        if not names:
+            raise
+        raise RuntimeError(
+            f"after a training step {', '.join(names[:_MAX_NAMES])} belongs to the graph of that"
+            " step, which the next one would go through again: detach what the model stores there"
+        ) from error
 
 
 def _move(

@@ -143,6 +143,7 @@ def _to_plain(reference: Reference) -> dict[str, Any]:
         "is_random": reference.is_random,
         "by_eager": list(reference.by_eager),
         "oracle_error": reference.oracle_error,
+        "has_own_state": reference.has_own_state,
     }
 
 
@@ -159,6 +160,7 @@ def _from_plain(document: dict[str, Any]) -> Reference:
         is_random=document["is_random"],
         by_eager=tuple(document["by_eager"]),
         oracle_error=document["oracle_error"],
+        has_own_state=document["has_own_state"],
     )
 
 

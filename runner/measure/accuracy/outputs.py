@@ -45,12 +45,12 @@ def flatten_outputs(outputs: object) -> Result:
     return Result(
         parts={name: as_vector(tensor) for name, tensor in named if is_inexact(tensor)},
         discrete={
-            name: tensor.detach().to(torch.int64).reshape(-1)
+            name: dense(tensor.detach()).to(torch.int64).reshape(-1)
             for name, tensor in named
             if not is_inexact(tensor)
         },
         layout=tuple(
-            f"{name} {str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
+            f"{name} {str(tensor.dtype).removeprefix('torch.')}{_shape_text(tensor)}"
             for name, tensor in named
         ),
     )
@@ -84,9 +84,27 @@ def is_inexact(tensor: torch.Tensor) -> bool:
     return tensor.is_floating_point() or tensor.is_complex()
 
 
+def dense(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the numbers of `tensor` in a strided one: a sparse tensor is filled up with zeros.
+
+    The components of a nested tensor are joined to one vector. Gradients flow through.
+    """
+    if tensor.is_nested:
+        return torch.cat([item.reshape(-1) for item in tensor.unbind()])
+    return tensor if tensor.layout is torch.strided else tensor.to_dense()
+
+
+def _shape_text(tensor: torch.Tensor) -> str:
+    if tensor.is_nested:
+        # The symbol of a ragged dimension is another one in each call.
+        return f"{[list(item.shape) for item in tensor.unbind()]} nested"
+    layout = str(tensor.layout).removeprefix("torch.")
+    return f"{list(tensor.shape)}{'' if layout == 'strided' else f' {layout}'}"
+
+
 def as_vector(tensor: torch.Tensor) -> torch.Tensor:
     """Return a copy of `tensor` as one vector; a complex number makes two."""
-    tensor = tensor.detach()
+    tensor = dense(tensor.detach())
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor.resolve_conj())
     # A copy always: CUDA graphs give the next iteration's outputs the same memory.

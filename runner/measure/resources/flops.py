@@ -24,7 +24,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from compile_hud.db.records.results import Phase
 from compile_hud.runner.measure.context import Context
-from compile_hud.runner.measure.subject import Subject
+from compile_hud.runner.measure.subject import Subject, plain_tensors
 
 METHOD_FLOPS = "torch.utils.flop_counter over one eager iteration; a multiply-add is two"
 METHOD_PARAMETERS = "elements of model.parameters(), each tensor once"
@@ -100,6 +100,8 @@ def count_work(subject: Subject) -> IterationTotals:
     traffic = Traffic(subject.alive())
     with FlopCounterMode(display=False, custom_mapping=formulas()) as flops, traffic:
         outputs = subject.step(subject.model)()
+    if traffic.error is not None:
+        raise traffic.error
     counts = flops.get_flop_counts().get("Global", {})
     by_operator = {str(name): int(num_flops) for name, num_flops in counts.items()}
     read_bytes, written_bytes = traffic.read_bytes, traffic.written_bytes
@@ -129,6 +131,8 @@ class Traffic(TorchDispatchMode):
         self._reads: dict[tuple[Any, ...], int] = {}
         self._writes: dict[tuple[Any, ...], int] = {}
         self.unknown: set[str] = set()
+        # An error that leaves this mode during backward would end the process.
+        self.error: RuntimeError | None = None
 
     @property
     def read_bytes(self) -> int:
@@ -142,7 +146,8 @@ class Traffic(TorchDispatchMode):
 
     def new_storages(self, tensors: object) -> dict[int, int]:
         """Return the size of each storage in `tensors` that is not among those alive before."""
-        storages = dict(_storage(item) for item in tree_leaves(tensors) if torch.is_tensor(item))
+        items = [item for item in tree_leaves(tensors) if torch.is_tensor(item)]
+        storages = dict(_storage(part) for item in items for part in plain_tensors(item))
         return {address: size for address, size in storages.items() if address not in self._alive}
 
     def __torch_dispatch__(
@@ -151,10 +156,13 @@ class Traffic(TorchDispatchMode):
         """Execute `func` and record its reads and writes."""
         del types
         outputs = func(*args, **(kwargs or {}))
-        if isinstance(func, torch._ops.OpOverload):
-            self._note(func, args, kwargs or {}, outputs=outputs)
-        else:
-            self._note_reads(tree_leaves((args, kwargs)))
+        try:
+            if isinstance(func, torch._ops.OpOverload):
+                self._note(func, args, kwargs or {}, outputs=outputs)
+            else:
+                self._note_reads(tree_leaves((args, kwargs)))
+        except RuntimeError as error:
+            self.error = self.error or error
         return outputs
 
     def _note(
@@ -177,12 +185,13 @@ class Traffic(TorchDispatchMode):
             self._note_part(self._reads, table, num_bytes=outputs.nbytes)
         self._note_reads(read)
         for tensor in written:
-            self._note_part(self._writes, tensor, num_bytes=tensor.nbytes)
+            for part in plain_tensors(tensor):
+                self._note_part(self._writes, part, num_bytes=part.nbytes)
 
     def _note_reads(self, values: Iterable[object]) -> None:
         for value in values:
-            if torch.is_tensor(value):
-                self._note_part(self._reads, value, num_bytes=value.nbytes)
+            for part in plain_tensors(value) if torch.is_tensor(value) else ():
+                self._note_part(self._reads, part, num_bytes=part.nbytes)
 
     def _note_part(
         self, parts: dict[tuple[Any, ...], int], tensor: torch.Tensor, *, num_bytes: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Callable
@@ -311,17 +312,21 @@ def test_a_wrong_second_answer_is_found() -> None:
 
 
 class Drifting(nn.Module):
-    """Each call in fp32 is off by as much as `drift`, another way each time."""
+    """Each call in fp32 is off by as much as `drift`, another way each time.
+
+    No attribute holds the number of the call, so nothing can start it over.
+    """
 
     def __init__(self, drift: float) -> None:
         super().__init__()
         self.drift = drift
         self.linear = nn.Linear(16, 16)
-        self.num_calls = 0
+        numbers = itertools.count(1)
+        self.next_number = lambda: next(numbers)
 
     def forward(self, x: Tensor) -> Tensor:
-        self.num_calls += 1
-        drift = 0.0 if x.dtype is torch.float64 else self.drift * self.num_calls
+        number = self.next_number()
+        drift = 0.0 if x.dtype is torch.float64 else self.drift * number
         result: Tensor = self.linear(x) * (1 + drift)
         return result
 
@@ -359,11 +364,11 @@ def test_an_eager_whose_shape_changes_cannot_be_checked() -> None:
     class Growing(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.num_calls = 0
+            numbers = itertools.count(1)
+            self.next_number = lambda: next(numbers)
 
         def forward(self, x: Tensor) -> Tensor:
-            self.num_calls += x.dtype is torch.float32
-            return x[: max(1, self.num_calls)]
+            return x[: self.next_number() if x.dtype is torch.float32 else 1]
 
     context = make_context(Growing(), {"x": torch.ones(4)}, backend="eager")
     reason = check_result(context, context.subject.model, reference=make_reference(context.subject))
