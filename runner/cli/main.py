@@ -77,6 +77,12 @@ _TABLE = (
         "trends",
         "Show how each mode developed: speedup, pass rate, compile time, memory and energy.",
     ),
+    (
+        "report",
+        "results.report",
+        "report",
+        "Write a report of how each mode developed, for a mail or a wiki.",
+    ),
     ("regressions", "results.regressions", "regressions", "List the alerts, the worst first."),
     (
         "alerts",

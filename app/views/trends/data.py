@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from compile_hud.app.components.alert_rows import lets_through
@@ -17,19 +16,16 @@ from compile_hud.app.ui.urls import (
     parse_trends,
 )
 from compile_hud.db.queries.trends import TrendInputs, load_trend_inputs
-from compile_hud.runner.analysis.stats.estimates import Estimate
 from compile_hud.runner.analysis.trends.documents import trends_csv
 from compile_hud.runner.analysis.trends.records import (
     DIMENSIONS,
     PASS_RATE,
     TREND_METRICS,
-    ModeTrend,
     ModeTrends,
 )
 from compile_hud.runner.analysis.trends.trends import (
     TREND_MODES,
     TrendSelection,
-    change_of,
     range_start,
     trends_with_marks,
     until,
@@ -39,14 +35,6 @@ from compile_hud.runner.analysis.trends.trends import (
 _FIRST_MOMENT = datetime(2020, 1, 1, tzinfo=timezone.utc)
 # With a dimension, one metric fills the page.
 _FIRST_METRIC = TREND_METRICS[0]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrendChange:
-    """The change over the drawn range; `is_difference` for a share, in points."""
-
-    estimate: Estimate
-    is_difference: bool
 
 
 def trends_state(params: dict[str, str]) -> tuple[TrendsState, tuple[str, ...]]:
@@ -115,14 +103,6 @@ def _load_trends(
             fits=lambda case: lets_through(filters, case),
         ),
     )
-
-
-def trend_change(trend: ModeTrend) -> TrendChange | None:
-    """Return the change from the first to the newest linked point, None for a single one."""
-    estimate = change_of(trend)
-    if estimate is None:
-        return None
-    return TrendChange(estimate=estimate, is_difference=trend.metric == PASS_RATE)
 
 
 def csv_of(trends: ModeTrends) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from compile_hud.app.ui.format import scale_for
 from compile_hud.app.ui.share import code, summary_text
-from compile_hud.app.views.trends.data import trend_change
-from compile_hud.app.views.trends.tables import change_words, page_title, trend_label
+from compile_hud.app.views.trends.tables import trend_label
+from compile_hud.runner.analysis.trends.answers import change_text, headline
 from compile_hud.runner.analysis.trends.records import ModeTrend, ModeTrends
 
 _MAX_LINES = 40
@@ -13,16 +13,16 @@ _MAX_LINES = 40
 
 def trends_markdown(trends: ModeTrends, *, command: str) -> str:
     """Return a title, a line for each trend, the address of the page and the command."""
-    title = f"**{page_title(trends)}** on {code(trends.machine)}"
+    title = f"**{headline(trends)}** on {code(trends.machine)}"
     lines = [_line(trend) for trend in trends.trends[:_MAX_LINES]]
     return summary_text(title, lines=lines, command=command)
 
 
 def _line(trend: ModeTrend) -> str:
     newest = trend.points[-1]
-    change = trend_change(trend)
+    change = change_text(trend)
     names = " ".join(code(name) for name in (trend.group, trend.mode) if name)
     value = scale_for(trend.unit, [newest.value]).text(newest.value)
-    changed = "" if change is None else f", {change_words(change)}"
+    changed = f", {change}" if change else ""
     cohort = f"{newest.num_counted} of {newest.num_subjects}"
     return f"{names} {trend_label(trend.metric)}: {value}{changed} ({cohort})"

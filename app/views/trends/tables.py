@@ -9,11 +9,8 @@ from typing import Any
 from compile_hud.app.components.trend.window import thinned_indices
 from compile_hud.app.ui.format import (
     Scale,
-    is_interval,
     metric_label,
     moment,
-    percent,
-    percent_interval,
     scale_for,
 )
 from compile_hud.app.ui.html import Cell, HtmlColumn, Note, table
@@ -26,8 +23,12 @@ from compile_hud.app.ui.urls import (
     run_url,
 )
 from compile_hud.app.views.trends.charts import Panel, PanelColumn, share_domains, shared_domains
-from compile_hud.app.views.trends.data import TrendChange, trend_change
-from compile_hud.db.shared.text import counted, one_line, short_revision, shortened, signed
+from compile_hud.db.shared.text import counted, one_line, short_revision, shortened
+from compile_hud.runner.analysis.trends.answers import (
+    change_interval_text,
+    change_text,
+    cohort_change_text,
+)
 from compile_hud.runner.analysis.trends.records import (
     PASS_RATE,
     MarkKind,
@@ -42,37 +43,12 @@ MAX_POINTS = 120
 # More columns of panels are slow to draw; the table has all of them.
 MAX_COLUMNS = 24
 _TEXT_LENGTH = 90
-_NAMES = 3
-# The metrics of alerts that belong to each panel.
-_ALERT_METRICS = {
-    "speedup": ("speedup", "latency_s", "latency_cpu_s"),
-    PASS_RATE: ("outcome",),
-    "compile_cold_s": ("compile_cold_s", "compile_cold_cpu_s"),
-}
 _LINES = (MarkKind.ANNOTATION, MarkKind.ENVIRONMENT, MarkKind.MODEL_CODE)
 
 
 def trend_label(metric: str) -> str:
     """Return the label of the metric of a trend."""
     return "pass rate" if metric == PASS_RATE else metric_label(metric)
-
-
-def page_title(trends: ModeTrends) -> str:
-    """Return the fastest mode, its speedup and its change; the range without a speedup."""
-    speedups = [trend for trend in trends.trends if trend.metric == "speedup" and not trend.group]
-    best = max(speedups, key=lambda trend: trend.points[-1].value, default=None)
-    if best is None:
-        return f"Trends over {range_text(trends)}"
-    change = trend_change(best)
-    words = f"{best.mode} is the fastest mode: {best.points[-1].value:.2f}x"
-    return words if change is None else f"{words}, {change_words(change)} in {range_text(trends)}"
-
-
-def range_text(trends: ModeTrends) -> str:
-    """Return the length of the range from its first to its last run: `59 days`, `7 hours`."""
-    length = trends.runs[-1].at - trends.runs[0].at
-    hours = round(length.total_seconds() / 3600)
-    return counted(round(hours / 24), "day") if hours >= 48 else counted(hours, "hour")
 
 
 def range_facts(trends: ModeTrends) -> list[tuple[str, Cell]]:
@@ -90,13 +66,6 @@ def range_facts(trends: ModeTrends) -> list[tuple[str, Cell]]:
             ),
         ),
     ]
-
-
-def change_words(change: TrendChange) -> str:
-    """Return a change in percent, that of a share in points."""
-    if change.is_difference:
-        return f"{signed(100 * change.estimate.value)} points"
-    return percent(100 * (change.estimate.value - 1))
 
 
 def summary_table(trends: ModeTrends, *, state: TrendsState) -> str:
@@ -156,21 +125,17 @@ def _cell(trend: ModeTrend | None, scale: Scale) -> Cell:
     if trend is None:
         return Cell(text="-", style="quiet")
     newest = trend.points[-1]
-    change = trend_change(trend)
-    notes = [] if change is None else [Note(text=_change_note(change))]
+    note = _change_note(trend)
     return Cell(
         text=scale.text(newest.value),
         title=_cohort_text(trend.metric, newest),
-        notes=tuple(notes),
+        notes=(Note(text=note),) if note else (),
     )
 
 
-def _change_note(change: TrendChange) -> str:
-    words, estimate = change_words(change), change.estimate
-    if change.is_difference or not is_interval(estimate.low, estimate.high):
-        return words
-    ends = (100 * (estimate.low - 1), 100 * (estimate.high - 1))
-    return f"{words} {percent_interval(ends)}"
+def _change_note(trend: ModeTrend) -> str:
+    interval = change_interval_text(trend)
+    return f"{change_text(trend)} {interval} %" if interval else change_text(trend)
 
 
 def panel_columns(
@@ -237,11 +202,10 @@ def _panels(
 
 def _panel_title(trend: ModeTrend, *, scale: Scale, is_relative: bool) -> str:
     label, newest = trend_label(trend.metric), scale.text(trend.points[-1].value)
-    change = trend_change(trend)
-    if is_relative and change is not None:
-        return f"{label}, change since the first run: {change_words(change)}"
-    shown = f"{label} {newest}"
-    return shown if change is None else f"{shown}, {change_words(change)}"
+    change = change_text(trend)
+    if is_relative and change:
+        return f"{label}, change since the first run: {change}"
+    return f"{label} {newest}, {change}" if change else f"{label} {newest}"
 
 
 def _point_rows(trend: ModeTrend, *, scale: Scale, is_relative: bool) -> list[dict[str, Any]]:
@@ -292,20 +256,7 @@ def _cohort_text(metric: str, point: ModePoint) -> str:
     return f"{text}, {point.num_measured} measured in this run"
 
 
-def cohort_change_text(point: ModePoint) -> str:
-    """Return the models that joined and left: `t5 joined; vit and 2 more left`."""
-    sides = ((point.joined, "joined"), (point.left, "left"))
-    return "; ".join(f"{_names(names)} {verb}" for names, verb in sides if names)
-
-
-def _names(subjects: Sequence[str]) -> str:
-    shown = [one_line(name) for name in subjects[:_NAMES]]
-    more = f" and {len(subjects) - _NAMES} more" if len(subjects) > _NAMES else ""
-    return f"{', '.join(shown)}{more}"
-
-
 def _alert_rows(marks: Iterable[TrendMark], trend: ModeTrend) -> list[dict[str, Any]]:
-    metrics = _ALERT_METRICS.get(trend.metric, (trend.metric,))
     return [
         {
             "at": _time(mark.at),
@@ -314,10 +265,7 @@ def _alert_rows(marks: Iterable[TrendMark], trend: ModeTrend) -> list[dict[str, 
             "verdict": mark.verdict,
         }
         for mark in marks
-        if mark.case is not None
-        and mark.case.variant == trend.mode
-        and mark.metric in metrics
-        and (not trend.by or str(getattr(mark.case, trend.by)) == trend.group)
+        if mark.belongs_to(trend)
     ]
 
 

@@ -46,13 +46,13 @@ from compile_hud.app.views.trends.tables import (
     bounds_of,
     brush_bounds,
     mark_table,
-    page_title,
     panel_columns,
     part_words,
     range_facts,
     summary_table,
     trend_label,
 )
+from compile_hud.runner.analysis.trends.answers import headline
 from compile_hud.runner.analysis.trends.records import DIMENSIONS, TREND_METRICS, ModeTrends
 from compile_hud.runner.analysis.trends.trends import TREND_MODES
 
@@ -90,7 +90,7 @@ def show() -> None:
     if len(trends.runs) < 2:
         _show_nothing(state, overview, results=results, trends=trends)
         return
-    st.html(heading(page_title(trends)))
+    st.html(heading(headline(trends)))
     st.html(key_values(range_facts(trends)))
     _show_part(state, trends)
     st.html(summary_table(trends, state=state))

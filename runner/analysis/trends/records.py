@@ -21,6 +21,12 @@ TREND_METRICS = (
     "peak_bytes",
     "energy_j",
 )
+# The metrics of the alerts that a trend marks, where they are not its own only.
+_ALERT_METRICS = {
+    "speedup": ("speedup", "latency_s", "latency_cpu_s"),
+    PASS_RATE: ("outcome",),
+    "compile_cold_s": ("compile_cold_s", "compile_cold_cpu_s"),
+}
 # A trend is of all models, or of each value of one of these dimensions.
 DIMENSIONS = ("model", "family", "phase", "dtype", "device")
 
@@ -51,6 +57,17 @@ class TrendMark:
     metric: str = ""
     verdict: str = ""
     id: str = ""
+
+    def belongs_to(self, trend: ModeTrend) -> bool:
+        """Return whether the mark is an alert about the mode, metric and group of `trend`."""
+        case = self.case
+        metrics = _ALERT_METRICS.get(trend.metric, (trend.metric,))
+        return (
+            case is not None
+            and case.variant == trend.mode
+            and self.metric in metrics
+            and (not trend.by or str(getattr(case, trend.by)) == trend.group)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

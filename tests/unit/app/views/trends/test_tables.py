@@ -12,10 +12,8 @@ from compile_hud.app.views.trends.markdown import trends_markdown
 from compile_hud.app.views.trends.tables import (
     MAX_POINTS,
     mark_table,
-    page_title,
     panel_columns,
     part_words,
-    range_text,
     summary_table,
 )
 from compile_hud.runner.analysis.trends.records import PASS_RATE, MarkKind, TrendMark
@@ -37,19 +35,6 @@ ALERT = TrendMark(
     verdict="regression",
     id="a1",
 )
-
-
-def test_title_is_the_fastest_mode_with_its_change(words: SnapshotAssertion) -> None:
-    assert page_title(SPEEDUPS) == words
-
-
-def test_title_without_a_speedup_is_the_range() -> None:
-    trends = trends_of(trend("default", [1.0, 1.0], metric="peak_bytes"))
-    assert page_title(trends) == "Trends over 24 hours"
-
-
-def test_range_of_many_days_is_in_days() -> None:
-    assert range_text(trends_of(trend("default", [1.0] * 90))) == "89 days"
 
 
 def test_summary_has_a_row_for_each_metric(words: SnapshotAssertion) -> None:

@@ -1,0 +1,66 @@
+"""The trends in words: which mode is the fastest, and how each changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from compile_hud.db.shared.text import counted, signed
+from compile_hud.runner.analysis.trends.records import PASS_RATE, ModePoint, ModeTrend, ModeTrends
+from compile_hud.runner.analysis.trends.trends import change_of
+
+# A text names so many models; the others are counted.
+_NUM_NAMED = 3
+# Below it, the length of a range is in hours.
+_FEW_DAYS = timedelta(days=2)
+
+
+def headline(trends: ModeTrends) -> str:
+    """Return the fastest mode, its speedup and its change; the range without a speedup."""
+    speedups = [trend for trend in trends.trends if trend.metric == "speedup" and not trend.group]
+    best = max(speedups, key=lambda trend: trend.points[-1].value, default=None)
+    if best is None:
+        return f"Trends over {range_text(trends)}"
+    words = f"{best.mode} is the fastest mode: {best.points[-1].value:.2f}x"
+    change = change_text(best)
+    return f"{words}, {change} in {range_text(trends)}" if change else words
+
+
+def range_text(trends: ModeTrends) -> str:
+    """Return the time from the first to the newest run: `59 days`, `7 hours`."""
+    length = trends.runs[-1].at - trends.runs[0].at
+    if length < _FEW_DAYS:
+        return counted(round(length / timedelta(hours=1)), "hour")
+    return counted(round(length / timedelta(days=1)), "day")
+
+
+def change_text(trend: ModeTrend) -> str:
+    """Return the change from the first to the newest linked point, "" for a single one.
+
+    It is in percent, that of a pass rate in points.
+    """
+    change = change_of(trend)
+    if change is None:
+        return ""
+    if trend.metric == PASS_RATE:
+        return f"{signed(100 * change.value)} points"
+    return f"{signed(100 * (change.value - 1))} %"
+
+
+def change_interval_text(trend: ModeTrend) -> str:
+    """Return the interval of the change in percent, `[-1.9, -0.5]`, "" for none."""
+    change = change_of(trend)
+    if change is None or trend.metric == PASS_RATE or change.low == change.high:
+        return ""
+    return f"[{signed(100 * (change.low - 1))}, {signed(100 * (change.high - 1))}]"
+
+
+def cohort_change_text(point: ModePoint) -> str:
+    """Return the models that joined and left: `t5 joined; a, b, c and 2 more left`."""
+    sides = ((point.joined, "joined"), (point.left, "left"))
+    return "; ".join(f"{_named(names)} {verb}" for names, verb in sides if names)
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NUM_NAMED} more" if len(names) > _NUM_NAMED else ""
+    return f"{', '.join(names[:_NUM_NAMED])}{more}"
