@@ -37,14 +37,17 @@ def range_text(trends: ModeTrends) -> str:
 def change_text(trend: ModeTrend) -> str:
     """Return the change from the first to the newest linked point, "" for a single one.
 
-    It is in percent, that of a pass rate in points.
+    It is in percent, that of a pass rate in points. If older points are not comparable, it names
+    the date of the first comparable one.
     """
     change = change_of(trend)
     if change is None:
         return ""
+    linked = trend.linked
+    since = "" if len(linked) == len(trend.points) else f" since {linked[0].run.at:%Y-%m-%d}"
     if trend.metric == PASS_RATE:
-        return f"{signed(100 * change.value)} points"
-    return f"{signed(100 * (change.value - 1))} %"
+        return f"{signed(100 * change.value)} points{since}"
+    return f"{signed(100 * (change.value - 1))} %{since}"
 
 
 def change_interval_text(trend: ModeTrend) -> str:

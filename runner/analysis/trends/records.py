@@ -78,7 +78,7 @@ class ModePoint:
     point. Both are the share of ok cases for the pass rate. `num_counted` of `num_subjects` models
     are in the cohort, or of the attempted cases are ok; the run itself measured `num_measured` of
     the cohort. `joined` and `left` are the changes of the cohort since the previous point. Only
-    points of one `segment` are linked.
+    points of one `segment` are comparable: a common model links them, in one environment.
     """
 
     run: HistoryRun

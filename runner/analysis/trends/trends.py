@@ -17,7 +17,7 @@ import numpy as np
 
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.results import MODES, Case, Outcome
-from compile_hud.db.records.summaries import ResultHistory
+from compile_hud.db.records.summaries import HistoryRun, ResultHistory
 from compile_hud.db.records.triage import missing_cases
 from compile_hud.runner.analysis.stats.estimates import Estimate
 from compile_hud.runner.analysis.studies.tables import ratio_estimate
@@ -35,6 +35,8 @@ from compile_hud.runner.analysis.trends.records import (
 # Eager is what the modes are compared with.
 TREND_MODES = MODES[1:]
 _ALL_MODELS = ""
+# These hold over machines and environments.
+_RATIOS = ("speedup",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,6 +256,7 @@ def _mean_points(
     means = linked_means(medians, lows, highs)
     is_measured = _pick(history.outcomes >= 0, subjects.columns, missing=False)
     num_subjects = _num_subjects(states, subjects)
+    environments = _environments(history.runs, metric=metric)
     points: dict[str, tuple[ModePoint, ...]] = {}
     for number, mode in enumerate(TREND_MODES):
         cohort = means.cohort[number]
@@ -272,11 +275,23 @@ def _mean_points(
                 num_measured=int((is_measured[number, row] & cohort[row]).sum()),
                 joined=_names(subjects, cohort[row], without=cohort[before]),
                 left=_names(subjects, cohort[before], without=cohort[row]),
-                segment=int(means.segments[number, row]),
+                segment=int(means.segments[number, row]) + environments[row - 1],
             )
             for before, row in _with_previous(rows)
         )
     return points
+
+
+def _environments(runs: Sequence[HistoryRun], *, metric: str) -> list[int]:
+    """Return the number of changes of the environment after each run that end a comparison.
+
+    A speedup compares two numbers of one process; other metrics are those of the machine.
+    """
+    numbers = [0] * len(runs)
+    for index in reversed(range(len(runs) - 1)):
+        is_new = runs[index].fingerprint != runs[index + 1].fingerprint
+        numbers[index] = numbers[index + 1] + (is_new and metric not in _RATIOS)
+    return numbers
 
 
 def _pass_points(

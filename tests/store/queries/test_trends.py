@@ -18,6 +18,7 @@ from compile_hud.db.queries.trends import TrendInputs, load_trend_inputs
 from compile_hud.db.records.results import Case, Outcome, RunDocument
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.modes.comparison import compare_modes
+from compile_hud.runner.analysis.trends.answers import change_text
 from compile_hud.runner.analysis.trends.records import (
     PASS_RATE,
     TREND_METRICS,
@@ -243,6 +244,31 @@ def test_marks_are_changes_of_torch_machine_models_and_cohort(filled: Store) -> 
         (MarkKind.ENVIRONMENT, night(DRIVER)): "driver_version 570 -> 580",
     }
     assert marks[MarkKind.ALERT, night(FAILS)].case == failing
+
+
+def test_new_environment_cuts_all_but_ratios(filled: Store) -> None:
+    trends = {(item.metric, item.mode): item for item in trends_of(filled).trends}
+    compiled, speedup = trends["compile_cold_s", "default"], trends["speedup", "default"]
+    assert [point.segment for point in compiled.points] == [1] * DRIVER + [0]
+    assert change_text(compiled) == ""
+    assert {point.segment for point in speedup.points} == {0}
+    earlier = trends_of(filled, metrics=("peak_bytes",), modes=("default",), since=night(1))
+    assert [len(trend.linked) for trend in earlier.trends] == [1]
+
+
+def test_change_names_the_date_since_which_it_is_comparable(filled: Store) -> None:
+    fill_late = dataclasses.replace(
+        make_run("late", started_at=night(DRIVER + 1), finished_at=night(DRIVER + 1)),
+        fingerprint="580" * 20,
+        plan=(make_case("bert"),),
+    )
+    measured = [make_measurement("compile_cold_s", samples=(50.0,))]
+    result = make_result("late", run=fill_late, case=make_case("bert"), measurements=measured)
+    with filled.write() as connection:
+        put_documents(connection, [RunDocument(run=fill_late, results=(result,))], at=night(9))
+    trend, *_ = trends_of(filled, metrics=("compile_cold_s",), modes=("default",)).trends
+    # The cold compile of bert rises from 40 to 50 s, that of t5 stays.
+    assert change_text(trend) == "+11.8 % since 2026-01-06"
 
 
 def test_empty_range_has_no_trend(filled: Store) -> None:

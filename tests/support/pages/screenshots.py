@@ -29,6 +29,7 @@ DOCUMENT_PICTURES = (
     ("overview", "./", 1440, 1100, "light", ""),
     ("overview-narrow", "./", 800, 1100, "dark", ""),
     ("series", "./", 1200, 905, "dark", f'a:text-is("{SLOWER}")'),
+    ("trends", "trends", 1440, 1310, "light", ""),
     ("modes", "modes", 1200, 920, "light", ""),
     ("alerts", "alerts", 1200, 900, "light", ""),
     ("alert", "alerts", 1200, 1100, "light", '.stMain a[href^="alerts?alert="]'),
@@ -100,7 +101,17 @@ def visible_pages(browser: Browser, address: str) -> list[str]:
             first = view.locator(selector)
             if first.count():
                 pages.append(str(first.first.get_attribute("href")))
-        others = ("alerts", "compare", "modes", "models", "studies", "runs", "health", "settings")
+        others = (
+            "alerts",
+            "trends",
+            "compare",
+            "modes",
+            "models",
+            "studies",
+            "runs",
+            "health",
+            "settings",
+        )
         return [*pages, *others]
 
 
