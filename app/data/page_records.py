@@ -172,7 +172,8 @@ class AlertPage:
     the alert, with this alert only; None when the store no longer has it. `fails_now` is the
     present outcome of a case that still fails, if it differs from that of the alert. `profiled` are
     the ids of the runs that have kernels of its case. `code` is the change of the model's code
-    between the last good and the first bad run, None for the same code.
+    between the last good and the first bad run, None for the same code. `failure` is the first bad
+    result of an alert about a failure, None for others or if it was pruned.
     """
 
     alert: Alert
@@ -184,6 +185,7 @@ class AlertPage:
     fails_now: str = ""
     profiled: frozenset[str] = frozenset()
     code: ModelCodeDiff | None = None
+    failure: ResultSummary | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

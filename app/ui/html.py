@@ -123,6 +123,12 @@ def with_code(text: str, *, limit: int = _TEXT_LIMIT) -> str:
     )
 
 
+def chips(texts: Iterable[str]) -> str:
+    """Return short facts below a heading, each in a frame of its own."""
+    items = "".join(f"<span>{escaped(text)}</span>" for text in texts if text)
+    return f'<div class="hud-chips">{items}</div>'
+
+
 def heading(text: str, *, level: int = 1) -> str:
     """Return a heading; Streamlit's own would read Markdown in a model's name."""
     # A percent sign stays on the line of its number.

@@ -106,6 +106,12 @@ table.hud td.jump .text { overflow: visible; }
 .stLayoutWrapper:has(> .st-key-decide-picked) { position: sticky; bottom: 0; z-index: 5; }
 .st-key-decide-picked { padding: 8px 0 12px; background: var(--hud-paper);
   border-top: 1px solid var(--hud-line); }
+.hud-chips { display: flex; flex-wrap: wrap; gap: 4px 6px; color: var(--hud-dim); }
+.hud-chips span { border: 1px solid var(--hud-line); border-radius: 10px; padding: 0 8px;
+  font-size: 12px; overflow-wrap: anywhere; }
+.hud-failure { border-left: 3px solid var(--hud-bad); padding: 2px 12px; font-size: 14px; }
+.hud-failure strong { color: var(--hud-bad); }
+.hud-failure p { margin: 2px 0 0; overflow-wrap: anywhere; white-space: pre-wrap; }
 .st-key-hud-toast { position: fixed; right: 24px; bottom: 24px; z-index: 1000; width: auto;
   padding: 6px 14px; background: var(--hud-paper); border: 1px solid var(--hud-line);
   border-radius: 8px; box-shadow: 0 4px 18px rgb(0 0 0 / 25%);

@@ -29,9 +29,12 @@ from compile_hud.db.queries.alerts import (
 from compile_hud.db.queries.judge_state import load_events
 from compile_hud.db.queries.kernels import load_kernel_runs
 from compile_hud.db.queries.model_sources import load_alert_diff
+from compile_hud.db.queries.results import load_result_summaries
 from compile_hud.db.queries.runs import load_last_ending
-from compile_hud.db.records.alerts import Alert, AlertState
+from compile_hud.db.records.alerts import OUTCOME, Alert, AlertState
 from compile_hud.db.records.results import Verdict
+from compile_hud.db.records.summaries import ResultSummary
+from compile_hud.db.store import Store
 from compile_hud.runner.analysis.outcomes.outcomes import fails_otherwise
 
 
@@ -95,4 +98,15 @@ def load_alert_page(at: StoreVersion, alert_id: str) -> AlertPage:
         fails_now=fails_otherwise(alert, load_last=functools.partial(load_last_ending, store)),
         profiled=frozenset(run.run_id for run in load_kernel_runs(store, alert.case.key)),
         code=load_alert_diff(store, alert),
+        failure=_failure(store, alert),
     )
+
+
+def _failure(store: Store, alert: Alert) -> ResultSummary | None:
+    """Return the first bad result of an alert about a failure, None without one."""
+    if alert.kind != OUTCOME or alert.verdict is not Verdict.REGRESSION:
+        return None
+    with suppress(NotFoundError):
+        results = load_result_summaries(store, alert.first_bad.run_id)
+        return next((item for item in results if item.case.key == alert.case.key), None)
+    return None

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from compile_hud.app.components.alert_rows import revision_cell
-from compile_hud.app.ui.alert_text import alert_text, event_words
+from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.app.ui.html import Cell, ExpandableRow, HtmlColumn, Note, grouped_table, key_values
 from compile_hud.app.ui.urls import decide_url, event_url
+from compile_hud.app.views.alerts.event_title import EventTitle, event_title, latency_of
 from compile_hud.app.views.alerts.tables import alerts_table, pick_cell, pick_column, run_ref_cell
 from compile_hud.db.records.alerts import Alert, AlertState, Event, alert_bounds, began, leading
 from compile_hud.db.records.metrics import METRICS
@@ -51,9 +52,14 @@ class EventGroup:
         return f"{self.worst.case.key}: {alert_text(self.worst).named_change}"
 
     @property
+    def short_title(self) -> EventTitle:
+        """Return the title in its parts, for pages."""
+        return event_title(self.event, self.alerts, onset=self.onset)
+
+    @property
     def words(self) -> str:
         """Return the title without the parts that other columns and facts have."""
-        return event_words(self.title, self.onset)
+        return self.short_title.text
 
     @property
     def url(self) -> str:
@@ -122,7 +128,7 @@ def event_facts(group: EventGroup) -> str:
         ("models", Cell(text=", ".join(sorted({alert.case.model for alert in group.alerts})))),
         (
             "worst change",
-            Cell(text=", ".join(filter(None, (change, _in_title(worst))))),
+            Cell(text=", ".join(filter(None, (change, _in_time(group))))),
         ),
         *((name, run_ref_cell(seen)) for name, seen in alert_bounds(onset)),
         ("where", Cell(text=f"{worst.machine}, toolchain {worst.toolchain}")),
@@ -170,13 +176,17 @@ def _row(group: EventGroup, *, now: datetime, names_scope: bool) -> Sequence[Cel
             href=group.url,
             style="strong symbol jump",
             title="opens its triage page",
-            notes=(Note(text=", ".join(notes)),),
+            notes=tuple(
+                Note(text=item)
+                for item in (" ".join(group.short_title.case), ", ".join(notes))
+                if item
+            ),
         ),
         Cell(
             text=text.change,
             style=text.style,
             title=worst.case.key,
-            notes=tuple(Note(text=item) for item in (text.topic, _in_title(worst)) if item)
+            notes=tuple(Note(text=item) for item in (text.topic, _in_time(group)) if item)
             if text.topic != worst.kind
             else (),
         ),
@@ -191,11 +201,14 @@ def _row(group: EventGroup, *, now: datetime, names_scope: bool) -> Sequence[Cel
     )
 
 
-def _in_title(alert: Alert) -> str:
-    """Return the change as a change of time, as titles of events have it; "" if the metric does so.
+def _in_time(group: EventGroup) -> str:
+    """Return the worst change as a change of time, "" if its metric or the title has that.
 
     This is for metrics of which more is better: 13.5 % more speedup is 11.9 % less time.
     """
+    alert = group.worst
+    if latency_of(group.alerts) is not None:
+        return ""
     metric = METRICS.get(alert.metric)
     has_ideal = metric is not None and metric.ideal is not None
     has_time = alert.change_pct is not None and alert.change_pct > -100

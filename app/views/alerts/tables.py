@@ -82,7 +82,11 @@ def alert_facts(page: AlertPage, *, now: datetime) -> str:
     level_name, levels = "normalised level" if is_normalised else "level", text.values
     metric = METRICS.get(alert.metric)
     state = dataclasses.replace(_state_cell(alert, now=now), href="")
+    bounds = [(name, _end_cell(seen, page)) for name, seen in alert_bounds(alert)]
+    is_failure = page.failure is not None
     pairs = [
+        # A failure is read by when it began; the exception stands above.
+        *(bounds if is_failure else []),
         *_event_fact(page),
         ("alert", Cell(text=alert.id)),
         ("state", state),
@@ -92,7 +96,7 @@ def alert_facts(page: AlertPage, *, now: datetime) -> str:
             "metric" if text.metric else "kind",
             Cell(text=text.topic, title=metric.description if metric else ""),
         ),
-        *((name, _end_cell(seen, page)) for name, seen in alert_bounds(alert)),
+        *([] if is_failure else bounds),
         ("last seen", Cell(text=moment(alert.last_seen))),
         ("where", Cell(text=f"{alert.machine}, toolchain {alert.toolchain}")),
         ("case", Cell(text=alert.case.key, href=text.url)),

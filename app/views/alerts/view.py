@@ -16,7 +16,8 @@ from compile_hud.app.components.page_frame import banners, choose, stale_note, s
 from compile_hud.app.components.trend.view import TREND_KEY, show_repro, show_trend
 from compile_hud.app.data.annotations import annotated
 from compile_hud.app.data.commands import repro
-from compile_hud.app.ui.html import caption, heading
+from compile_hud.app.data.page_records import AlertPage
+from compile_hud.app.ui.html import caption, chips, heading
 from compile_hud.app.ui.scripts import KEYS_LEGEND, picked
 from compile_hud.app.ui.share import Share, file_name, show_share
 from compile_hud.app.ui.urls import (
@@ -34,6 +35,8 @@ from compile_hud.app.views.alerts.event_table import (
     event_table,
     events_heading,
 )
+from compile_hud.app.views.alerts.event_title import case_chips
+from compile_hud.app.views.alerts.failure import failure_html
 from compile_hud.app.views.alerts.markdown import alert_markdown, event_markdown
 from compile_hud.app.views.alerts.new_alerts import see_all
 from compile_hud.app.views.alerts.tables import alert_facts, alerts_table, changes_table
@@ -42,6 +45,7 @@ from compile_hud.app.views.kernel_diff.data import load_alert_kernels
 from compile_hud.app.views.kernel_diff.links import alert_kernel_table
 from compile_hud.db.errors import NotFoundError
 from compile_hud.db.records.alerts import DRIFT, Alert, AlertState, bound_labels
+from compile_hud.db.records.summaries import ResultSummary
 from compile_hud.db.records.triage import AlertChange, worst_first
 from compile_hud.db.shared.access_rules import Role
 
@@ -49,6 +53,8 @@ _DRIFT_TEXT = (
     "All differences between the run in which the drift began and the one in which it was first"
     " seen. A drift takes many nights, so no single difference explains it."
 )
+# A longer log is shown in a box of this height, in pixels.
+_SHORT_LOG_LINES, _LOG_HEIGHT = 20, 420
 _STATE_LABELS = {"": "open and acknowledged", ALL_STATES: "all"}
 
 
@@ -115,6 +121,7 @@ def show_event(event_id: str) -> None:
     group = EventGroup(event=page.event, alerts=tuple(worst_first(page.alerts)))
     st.html(alert_path(group.words))
     st.html(heading(group.words))
+    st.html(chips((*group.short_title.case, *group.short_title.scope)))
     triage_form(group.alerts)
     st.html(event_facts(group))
     command = repro(group.worst.case, toolchain=group.worst.toolchain)
@@ -140,8 +147,12 @@ def show_alert(alert_id: str) -> None:
     event = None if page.event is None else (page.event.id, "event")
     st.html(alert_path(page.text.title, event=event if page.num_other_alerts else None))
     st.html(heading(page.text.title))
+    st.html(chips((*case_chips(case), alert.toolchain, alert.machine)))
     triage_form([alert])
-    st.html(alert_facts(page, now=clock.now()))
+    if page.failure is not None:
+        _show_failure(page, page.failure)
+    else:
+        st.html(alert_facts(page, now=clock.now()))
     metric = page.text.shown_metric
     if page.series is not None and page.series.points:
         series = annotated(page.series, metric=metric)
@@ -160,22 +171,51 @@ def show_alert(alert_id: str) -> None:
     )
     if page.series is not None:
         show_annotations(annotated(page.series, metric=metric), metric=metric)
-    if page.code is not None and alert.kind != DRIFT:
+    if page.failure is None:
+        _show_code(page)
+        _show_kernels(alert)
+        _show_environment(alert)
+    _show_changes([alert], page.changes)
+    floor_form(alert)
+
+
+def _show_failure(page: AlertPage, failure: ResultSummary) -> None:
+    """Draw the exception and its stack, then since when, then what differs."""
+    st.html(failure_html(failure))
+    if failure.log_tail.strip():
+        is_long = failure.log_tail.count("\n") > _SHORT_LOG_LINES
+        st.code(
+            failure.log_tail.rstrip(), language=None, height=_LOG_HEIGHT if is_long else "content"
+        )
+    else:
+        st.html(caption("The worker left no log."))
+    st.html(heading("Since when", level=2))
+    st.html(alert_facts(page, now=clock.now()))
+    if page.code is None and not page.alert.environment_diff:
+        st.html(heading("What differs", level=2))
+        st.html(caption("No recorded fact differs between the last good and the first bad run."))
+    _show_environment(page.alert, title="What differs")
+    _show_code(page)
+    st.html(heading("History", level=2))
+
+
+def _show_code(page: AlertPage) -> None:
+    if page.code is not None and page.alert.kind != DRIFT:
         st.html(heading("Model code", level=2))
         show_code_diff(page.code)
-    _show_kernels(alert)
+
+
+def _show_environment(alert: Alert, *, title: str = "Environment changes") -> None:
     differences = difference_table(
         alert.environment_diff or {},
         ends=bound_labels(alert.kind),
         label="environment changes",
     )
     if differences:
-        st.html(heading("Environment changes", level=2))
+        st.html(heading(title, level=2))
         if alert.kind == DRIFT:
             st.html(caption(_DRIFT_TEXT))
         st.html(differences)
-    _show_changes([alert], page.changes)
-    floor_form(alert)
 
 
 def _show_kernels(alert: Alert) -> None:

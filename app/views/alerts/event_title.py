@@ -1,0 +1,102 @@
+"""The title of an event on a page: subject and change; the rest of it are chips. Pure.
+
+The stored title, which messages show, is complete: `vit/inference/full/bf16/default/cuda: slower by
+8.2 to 8.6 % since REVISION (TOOLCHAIN on MACHINE)`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from compile_hud.app.ui.alert_text import alert_text, event_words
+from compile_hud.db.records.alerts import DRIFT, Alert, Event, began, leading
+from compile_hud.db.records.results import Case, Verdict
+from compile_hud.db.records.triage import size_pct
+from compile_hud.db.shared.text import short_revision
+
+_LATENCY = "latency_s"
+_NOT_THE_REVISION = " (not by the revision)"
+_AMOUNT = re.compile(r"(?P<word>.+) by (?P<amount>[\d.]+(?: to [\d.]+)? %)")
+_LATENCY_WORDS = {Verdict.REGRESSION: "slower", Verdict.IMPROVEMENT: "faster"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventTitle:
+    """`text` has the subject and the change.
+
+    `case` has phase, shape, dtype and device, nothing for several cases. `scope` is the rest:
+    revision, toolchain, machine.
+    """
+
+    text: str
+    case: tuple[str, ...]
+    scope: tuple[str, ...]
+
+
+def event_title(event: Event | None, alerts: Sequence[Alert], *, onset: Alert) -> EventTitle:
+    """Return the title of `alerts`, which are those of `event`; None for a single alert.
+
+    `onset` is the alert whose first run is named.
+    """
+    first = alerts[0]
+    is_one_case = len({alert.case.key for alert in alerts}) == 1
+    words = f"{first.case.key}: {_change_of(first)}"
+    if event is not None:
+        words = event_words(event.title, onset)
+    subject, _, change = words.rpartition(": ")
+    is_by_revision = not change.endswith(_NOT_THE_REVISION)
+    change = _amount_first(change.removesuffix(_NOT_THE_REVISION), alerts)
+    if is_one_case:
+        subject = case_title(first.case)
+    notes = () if is_by_revision else (_NOT_THE_REVISION.strip(" ()"),)
+    revision = f"since {short_revision(began(onset).revision)}"
+    return EventTitle(
+        text=f"{subject}: {change}",
+        case=case_chips(first.case) if is_one_case else (),
+        scope=(*notes, revision, first.toolchain, first.machine),
+    )
+
+
+def case_title(case: Case) -> str:
+    """Return the model and the variant of a case."""
+    return f"{case.model} / {case.variant}"
+
+
+def case_chips(case: Case) -> tuple[str, ...]:
+    """Return the facts that distinguish a case from others of its model and variant."""
+    return (str(case.phase), case.shape, str(case.dtype), case.device)
+
+
+def _change_of(alert: Alert) -> str:
+    """Return the change of a single alert: `20.0 % slower`, `speedup +13.9 %`, `fails`."""
+    size, word = size_pct(alert), _LATENCY_WORDS.get(alert.verdict)
+    if alert.metric == _LATENCY and alert.kind == "step" and size is not None and word:
+        return f"{word} by {size:.1f} %"
+    text = alert_text(alert)
+    return text.named_change if alert.change_pct is None else f"{text.topic} {text.change}"
+
+
+def _amount_first(change: str, alerts: Sequence[Alert]) -> str:
+    """Return `slower by 8.2 to 8.6 %` as `8.2 to 8.6 % slower`.
+
+    Of one case the latency counts, since its speedup says the same in other numbers.
+    """
+    match = _AMOUNT.fullmatch(change)
+    if match is None:
+        return change
+    latency = latency_of(alerts)
+    size = None if latency is None else size_pct(latency)
+    amount = match["amount"] if size is None else f"{size:.1f} %"
+    is_drift = match["word"].startswith("drift")
+    return f"{match['word']} by {amount}" if is_drift else f"{amount} {match['word']}"
+
+
+def latency_of(alerts: Sequence[Alert]) -> Alert | None:
+    """Return the one alert about the latency that describes an event of one case, else None."""
+    if len({alert.case.key for alert in alerts}) != 1:
+        return None
+    numbers = [item for item in leading(alerts) if item.kind in ("step", DRIFT)]
+    latencies = [item for item in numbers if item.metric == _LATENCY]
+    return latencies[0] if len(latencies) == 1 else None
