@@ -10,8 +10,8 @@ import streamlit as st
 
 from compile_hud.app import clock
 from compile_hud.app.components.alert_rows import is_by_machine
+from compile_hud.app.data.latest_results import load_open_regressions
 from compile_hud.app.ui import html
-from compile_hud.app.views.alerts.data import load_open_regressions
 from compile_hud.db.errors import StoreError
 from compile_hud.db.records.triage import is_muted
 

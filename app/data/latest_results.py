@@ -1,4 +1,4 @@
-"""Read the latest results of each machine and toolchain, and the drift of the machines."""
+"""Read the latest results of each machine and toolchain, open regressions, and machine drift."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from compile_hud.db.jobs.health import HEARTBEAT_INTERVAL_S, SchedulerState, loa
 from compile_hud.db.queries.alerts import load_alerts
 from compile_hud.db.queries.latest import Recent, load_latest, load_recent, load_scopes
 from compile_hud.db.queries.series import load_histories
+from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.metrics import LATENCIES
-from compile_hud.db.records.results import REFERENCE_FAMILY, Run
+from compile_hud.db.records.results import REFERENCE_FAMILY, Run, Verdict
 from compile_hud.db.records.summaries import (
     LatestCell,
 )
@@ -29,6 +30,13 @@ from compile_hud.runner.analysis.judging.machine_state import CLOCKS, MachineCha
 NUM_RECENT = 30
 # The detector judges nothing after fewer runs: they give no level, or no noise.
 NUM_BASELINE_RUNS = max(DEFAULT_CONFIG.min_baseline_points, DEFAULT_CONFIG.min_noise_points)
+
+
+@cached_read
+def load_open_regressions(at: StoreVersion) -> tuple[Alert, ...]:
+    """Return the open alerts about regressions."""
+    alerts = load_alerts(at.store, states=[AlertState.OPEN])
+    return tuple(alert for alert in alerts if alert.verdict is Verdict.REGRESSION)
 
 
 @cached_read

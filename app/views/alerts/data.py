@@ -20,7 +20,6 @@ from compile_hud.db.errors import NotFoundError
 from compile_hud.db.queries.alerts import (
     has_alerts,
     load_alert,
-    load_alerts,
     load_alerts_of_event,
     load_alerts_with_events,
     load_changes,
@@ -31,7 +30,7 @@ from compile_hud.db.queries.kernels import load_kernel_runs
 from compile_hud.db.queries.model_sources import load_alert_diff
 from compile_hud.db.queries.results import load_result_summaries
 from compile_hud.db.queries.runs import load_last_ending
-from compile_hud.db.records.alerts import OUTCOME, Alert, AlertState
+from compile_hud.db.records.alerts import OUTCOME, Alert
 from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.summaries import ResultSummary
 from compile_hud.db.store import Store
@@ -48,13 +47,6 @@ def load_alert_list(at: StoreVersion, state: str) -> AlertList:
         events=load_events(store, ids={alert.event_id for alert in alerts}),
         has_others=bool(alerts) or has_alerts(store),
     )
-
-
-@cached_read
-def load_open_regressions(at: StoreVersion) -> tuple[Alert, ...]:
-    """Return the open alerts about regressions."""
-    alerts = load_alerts(at.store, states=[AlertState.OPEN])
-    return tuple(alert for alert in alerts if alert.verdict is Verdict.REGRESSION)
 
 
 @cached_read

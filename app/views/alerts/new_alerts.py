@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import streamlit as st
 
 from compile_hud.app import clock
+from compile_hud.app.data.latest_results import load_open_regressions
 from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.app.ui.html import link
 from compile_hud.app.ui.urls import AlertsState, alerts_url, decide_url
-from compile_hud.app.views.alerts.data import load_open_regressions
 from compile_hud.db.errors import StoreError
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.triage import is_muted
