@@ -228,7 +228,7 @@ dl.hud-facts dd { margin: 0; overflow-wrap: anywhere; max-width: 42em; }
 .stApp .stCode .token:is(.string, .char, .url, .inserted) { color: light-dark(#0c5a44, #7ed5b0); }
 .stApp .stCode .token:is(.number, .constant, .decorator, .parameter) {
   color: light-dark(#6f33b8, #c9a3f9); }
-.stApp [data-testid="stBaseButton-primary"] { color: light-dark(#ffffff, #14171b); }
+.stApp [data-testid^="stBaseButton-primary"] { color: light-dark(#ffffff, #14171b); }
 .stApp .stCode .token.deleted { color: light-dark(#9e303b, #f2919a); }
 details.hud { font-size: 13px; margin-top: 6px; }
 pre.hud-command { font-size: 13px; margin: 0; padding: 8px 12px; border-radius: 4px;
