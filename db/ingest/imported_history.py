@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import select, update
 from sqlalchemy.engine import Connection
 
-from compile_hud.db.ingest.results import put_documents, put_result
+from compile_hud.db.ingest.results import put_documents, put_result, stored_runs
 from compile_hud.db.records.results import Case, CaseResult, Run, RunDocument
 from compile_hud.db.rows.batches import batches
+from compile_hud.db.rows.bulk_insert import put_rows
 from compile_hud.db.rows.mapping import plan_hash
 from compile_hud.db.rows.plans import put_plan, read_runs, remove_unused_plan
 from compile_hud.db.rows.results import read_results
@@ -39,47 +40,74 @@ class Imported:
         )
 
 
-def was_imported(store: Store, content: str) -> bool:
-    """Return whether a file of this content was imported completely."""
-    query = select(IngestedTable.c.spool_id).where(IngestedTable.c.spool_id == content)
+def imported_contents(store: Store, *, prefix: str) -> set[str]:
+    """Return the contents that begin with `prefix` and whose file was imported completely."""
+    column = IngestedTable.c.spool_id
     with store.read() as connection:
-        return connection.execute(query).first() is not None
-
-
-def mark_imported(store: Store, content: str, *, at: datetime) -> None:
-    """Record that a file of this content was imported completely."""
-    with store.write() as connection:
-        known = select(IngestedTable.c.spool_id).where(IngestedTable.c.spool_id == content)
-        if connection.execute(known).first() is None:
-            connection.execute(insert(IngestedTable).values(spool_id=content, ingested_at=at))
+        return set(connection.execute(select(column).where(column.startswith(prefix))).scalars())
 
 
 def known_runs(store: Store, run_ids: Sequence[str]) -> set[str]:
     """Return those of `run_ids` that are runs of the store."""
+    if not run_ids:
+        return set()
     with store.read() as connection:
-        query = (select(RunTable.c.id).where(RunTable.c.id.in_(some)) for some in batches(run_ids))
-        return {run_id for one in query for run_id in connection.execute(one).scalars()}
+        return stored_runs(connection, run_ids)
 
 
 def put_imported(
-    store: Store, documents: Sequence[RunDocument], *, at: datetime, merge: Merge
-) -> Imported:
-    """Insert the new results of `documents`, all or nothing; a second time changes nothing.
+    store: Store,
+    documents: Sequence[RunDocument],
+    *,
+    at: datetime,
+    merge: Merge,
+    contents: Sequence[str] = (),
+) -> tuple[Imported, ...]:
+    """Insert the new results of `documents`, all or nothing; return the numbers of each document.
 
-    A second result of a case in a run is merged with `merge`, and the run's plan grows by new
-    cases. Raises MixedStoreError if the store has synthetic runs.
+    A second time changes nothing. A second result of a case in a run is merged with `merge`, and
+    the run's plan grows by new cases. `contents` are those of files that are imported completely
+    with these documents. Raises MixedStoreError if the store has synthetic runs.
     """
     with store.write() as connection:
-        ids = [document.run.id for document in documents]
-        query = select(RunTable).where(RunTable.c.id.in_(ids))
-        runs = {run.id: run for run in read_runs(connection, query)}
-        fresh = [document for document in documents if document.run.id not in runs]
-        done = Imported(num_new=put_documents(connection, fresh, at=at))
+        known = stored_runs(connection, [document.run.id for document in documents])
+        fresh = [document for document in documents if document.run.id not in known]
+        put_documents(connection, fresh, at=at)
+        ids = _result_ids(connection, known)
+        done = []
         for document in documents:
-            if document.run.id in runs:
-                run = _grown(connection, runs[document.run.id], plan=document.run.plan)
-                done += _put_known(connection, run, document.results, at=at, merge=merge)
-        return done
+            num_results = len(document.results)
+            if document.run.id not in known:
+                done.append(Imported(num_new=num_results))
+            elif ids[document.run.id].issuperset(result.id for result in document.results):
+                done.append(Imported(num_known=num_results))
+            else:
+                done.append(_put_known(connection, document, at=at, merge=merge))
+        _mark_imported(connection, contents, at=at)
+        return tuple(done)
+
+
+def _result_ids(connection: Connection, run_ids: Collection[str]) -> dict[str, set[str]]:
+    """Return the ids of the results of each run."""
+    ids: dict[str, set[str]] = {run_id: set() for run_id in run_ids}
+    columns = CaseResultTable.c.run_id, CaseResultTable.c.id
+    for some in batches(run_ids):
+        for run_id, result_id in connection.execute(select(*columns).where(columns[0].in_(some))):
+            ids[run_id].add(result_id)
+    return ids
+
+
+def _mark_imported(connection: Connection, contents: Sequence[str], *, at: datetime) -> None:
+    """Record that files of these contents were imported completely."""
+    column = IngestedTable.c.spool_id
+    known = {
+        content
+        for some in batches(contents)
+        for content in connection.execute(select(column).where(column.in_(some))).scalars()
+    }
+    missing = [content for content in dict.fromkeys(contents) if content not in known]
+    rows = [{"spool_id": content, "ingested_at": at} for content in missing]
+    put_rows(connection, IngestedTable, rows)
 
 
 def _grown(connection: Connection, run: Run, *, plan: Sequence[Case]) -> Run:
@@ -100,16 +128,13 @@ def _grown(connection: Connection, run: Run, *, plan: Sequence[Case]) -> Run:
 
 
 def _put_known(
-    connection: Connection, run: Run, results: Sequence[CaseResult], *, at: datetime, merge: Merge
+    connection: Connection, document: RunDocument, *, at: datetime, merge: Merge
 ) -> Imported:
-    ids = set(
-        connection.execute(
-            select(CaseResultTable.c.id).where(CaseResultTable.c.run_id == run.id)
-        ).scalars()
-    )
+    (stored,) = read_runs(connection, select(RunTable).where(RunTable.c.id == document.run.id))
+    run = _grown(connection, stored, plan=document.run.plan)
+    results = document.results
+    ids = _result_ids(connection, [run.id])[run.id]
     others = [result for result in results if result.id not in ids]
-    if not others:
-        return Imported(num_known=len(results))
     last = last_results(CaseResultTable.c.run_id == run.id)
     present = {item.case.key: item for item in read_results(connection, last)}
     done = Imported(num_known=len(results) - len(others))

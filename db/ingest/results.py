@@ -15,7 +15,7 @@ from compile_hud.db.errors import MixedStoreError, RecordError
 from compile_hud.db.ingest.latest_results import put_latest, supersede
 from compile_hud.db.records.imported import Statement, newest_statement
 from compile_hud.db.records.results import CaseResult, Run, RunDocument, RunState
-from compile_hud.db.rows.batches import batches
+from compile_hud.db.rows.batches import IDS_PER_READ, batches
 from compile_hud.db.rows.bulk_insert import put_batch, put_rows
 from compile_hud.db.rows.kernels import put_kernels
 from compile_hud.db.rows.mapping import (
@@ -30,7 +30,7 @@ from compile_hud.db.rows.mapping import (
     statements,
     utc,
 )
-from compile_hud.db.rows.plans import put_plan, remove_unused_plan
+from compile_hud.db.rows.plans import put_plan, put_plans, remove_unused_plan
 from compile_hud.db.schema.tables import (
     CaseResultTable,
     CaseTable,
@@ -63,12 +63,33 @@ def put_documents(connection: Connection, documents: Sequence[RunDocument], *, a
     A case occurs at most once in a run. Raises MixedStoreError if the store has runs of the other
     kind, real or synthetic.
     """
-    ids = [document.run.id for document in documents]
-    known = set(connection.execute(select(RunTable.c.id).where(RunTable.c.id.in_(ids))).scalars())
+    known = stored_runs(connection, [document.run.id for document in documents])
     new = [document for document in documents if document.run.id not in known]
-    for document in new:
-        put_run(connection, document.run, at=at)
+    _put_runs(connection, [document.run for document in new], at=at)
     return _put_new(connection, new)
+
+
+def stored_runs(connection: Connection, run_ids: Sequence[str]) -> set[str]:
+    """Return those of `run_ids` that are runs of the store."""
+    if len(run_ids) <= IDS_PER_READ:
+        return _existing(connection, RunTable.c.id, run_ids)
+    # A parameter costs DuckDB more than a row, and a history has thousands of runs.
+    query = select(RunTable.c.id).where(RunTable.c.id.between(min(run_ids), max(run_ids)))
+    return set(connection.execute(query).scalars()) & set(run_ids)
+
+
+def _put_runs(connection: Connection, runs: Sequence[Run], *, at: datetime) -> None:
+    """Insert `runs`, which are not stored, with their plans."""
+    for is_synthetic in (False, True):
+        kind = [run for run in runs if run.is_synthetic is is_synthetic]
+        if not kind:
+            continue
+        check_not_mixed(
+            connection, f"run {kind[0].id}", is_synthetic=is_synthetic, store="this store"
+        )
+        put_plans(connection, [run.plan for run in kind])
+        # A statement for each run of a history would take longer than everything else.
+        put_rows(connection, RunTable, [{**run_values(run), "heartbeat_at": at} for run in kind])
 
 
 def put_results(

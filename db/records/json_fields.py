@@ -35,7 +35,8 @@ def kind_of(value: Any) -> str:
 
 def get_value(document: Any, name: str, *, default: Any = _MISSING) -> Any:
     """Return the field unchanged, `default` if it is missing."""
-    if not isinstance(document, Mapping):
+    # The check of an abstract class takes longer than everything else here.
+    if type(document) is not dict and not isinstance(document, Mapping):
         raise RecordError(
             f"expected an object with field {name!r}, got {kind_of(document)}",
             field=name,
@@ -111,7 +112,7 @@ def get_list(document: Any, name: str) -> list[Any]:
 def get_mapping(document: Any, name: str) -> Mapping[str, Any]:
     """Return the field, which must be an object; an empty one if it is missing."""
     value = get_value(document, name, default={})
-    if not isinstance(value, Mapping):
+    if type(value) is not dict and not isinstance(value, Mapping):
         raise RecordError(
             f"field {name!r} must be an object, got {kind_of(value)}",
             field=name,

@@ -199,7 +199,7 @@ class Case:
 
     def to_json(self) -> dict[str, Any]:
         """Return the case as a JSON object."""
-        return {item.name: str(getattr(self, item.name)) for item in dataclasses.fields(self)}
+        return {name: str(getattr(self, name)) for name in self.__dataclass_fields__}
 
     @classmethod
     def from_json(cls, document: Any) -> Case:

@@ -88,6 +88,9 @@ def clean_text(text: str) -> str:
 
     The tail of a crashed worker's log may have any byte, and must not block the spool for ever.
     """
+    # Nearly all texts are such; a history has hundreds of thousands.
+    if text.isascii() and "\0" not in text:
+        return text
     return (
         text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\N{REPLACEMENT CHARACTER}")
     )
@@ -135,6 +138,12 @@ def plan_values(plan: Sequence[Case]) -> Values:
 
 def plan_hash(plan: Sequence[Case]) -> str:
     """Return the SHA-256 of the cases of `plan`, in their order."""
+    return _plan_hash(tuple(plan))
+
+
+# The runs of a history have few different plans.
+@functools.lru_cache(maxsize=64)
+def _plan_hash(plan: tuple[Case, ...]) -> str:
     content = json.dumps([case.to_json() for case in plan], sort_keys=True)
     return sha256(content.encode()).hexdigest()
 

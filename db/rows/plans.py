@@ -11,7 +11,9 @@ from sqlalchemy import Select, delete, exists, insert, select
 from sqlalchemy.engine import Connection
 
 from compile_hud.db.records.results import Case, Run
-from compile_hud.db.rows.mapping import plan_values, run_record
+from compile_hud.db.rows.batches import batches
+from compile_hud.db.rows.bulk_insert import put_rows
+from compile_hud.db.rows.mapping import plan_hash, plan_values, run_record
 from compile_hud.db.schema.tables import PlanTable, RunTable
 
 # A plan has a thousand cases and more, and a store has a handful of plans in use.
@@ -45,6 +47,20 @@ def put_plan(connection: Connection, plan: Sequence[Case]) -> None:
     known = select(PlanTable.c.hash).where(PlanTable.c.hash == values["hash"])
     if connection.execute(known).first() is None:
         connection.execute(insert(PlanTable).values(**values))
+
+
+def put_plans(connection: Connection, plans: Sequence[Sequence[Case]]) -> None:
+    """Insert those of `plans` that are not stored; runs of a history share a few of them."""
+    by_hash = {plan_hash(plan): plan for plan in dict.fromkeys(map(tuple, plans))}
+    known = {
+        name
+        for some in batches(by_hash)
+        for name in connection.execute(
+            select(PlanTable.c.hash).where(PlanTable.c.hash.in_(some))
+        ).scalars()
+    }
+    rows = [plan_values(plan) for name, plan in by_hash.items() if name not in known]
+    put_rows(connection, PlanTable, rows)
 
 
 def remove_unused_plan(connection: Connection, name: str) -> None:

@@ -15,6 +15,8 @@ def is_nested_too_deeply(document: Any) -> bool:
     """Return whether `document` has more than MAX_DEPTH lists and objects inside of each other."""
     level = [document] if isinstance(document, dict | list) else []
     for _ in range(MAX_DEPTH):
+        if not level:
+            return False
         level = [
             item
             for outer in level

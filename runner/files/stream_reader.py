@@ -168,7 +168,11 @@ class Source:
 
     def error(self, what: str, line: int) -> ImportFailed:
         """Return the error that `what` is wrong on `line`."""
-        return ImportFailed(f"{self.path}:{line}: {what}. Nothing of this file was imported")
+        return ImportFailed(
+            f"{self.path}:{line}: {what}. Nothing of this file was imported",
+            path=self.path,
+            line=line,
+        )
 
 
 def _after_space(text: str, position: int) -> int:

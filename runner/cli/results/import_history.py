@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -12,9 +14,10 @@ from compile_hud.db.shared.text import counted, printable
 from compile_hud.runner.cli.option_types import DateTimeType
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.errors import ImportFailed
+from compile_hud.runner.interop.import_report import ImportReport, folder_report
 from compile_hud.runner.interop.importers.folders import files_of
 from compile_hud.runner.interop.importers.history import MissingValuePolicy
-from compile_hud.runner.interop.importers.importer import READERS, ImportReport, import_file
+from compile_hud.runner.interop.importers.importer import READERS, HistoryImporter
 from compile_hud.runner.interop.importers.vocabulary import UNKNOWN, ImportedMetric
 from compile_hud.runner.workspace import Workspace
 
@@ -64,29 +67,22 @@ def import_(
     detect` judges imported results.
     """
     unsaid = MissingValuePolicy(revision=revision or UNKNOWN, machine=machine or UNKNOWN, at=at)
-    store = workspace.store()
-    reports, errors = [], []
-    for path in files:
-        try:
-            names = files_of(path)
-        except ImportFailed as error:
-            names = []
-            errors.append(_report_error(path, error))
-        for name in names:
-            try:
-                report = import_file(
-                    name,
-                    store=store,
-                    missing_values=unsaid,
-                    format_name=format_name,
-                    now=workspace.dependencies.now(),
-                )
-            except ImportFailed as error:
-                errors.append(_report_error(name, error))
-                continue
-            reports.append(report)
-            if not as_json:
-                _print_report(report, has_time=at is not None)
+    importer = HistoryImporter(
+        workspace.store(),
+        missing_values=unsaid,
+        format_name=format_name,
+        now=workspace.dependencies.now,
+    )
+    reports: list[ImportReport] = []
+    errors: list[dict[str, str]] = []
+    for outcome in _outcomes(files, importer=importer):
+        if isinstance(outcome, ImportFailed):
+            click.echo(f"hud: {printable(str(outcome))}", err=True)
+            errors.append({"file": str(outcome.parameters["path"]), "error": str(outcome)})
+            continue
+        reports.append(outcome)
+        if not as_json:
+            _print_report(outcome, has_time=at is not None)
     if as_json:
         print_json({"files": [report.to_json() for report in reports], "errors": errors})
     elif any(report.results.num_new or report.results.num_changed for report in reports):
@@ -94,14 +90,41 @@ def import_(
     sys.exit(int(bool(errors)))
 
 
-def _report_error(path: Path, error: ImportFailed) -> dict[str, str]:
-    """Print the error of a file and return it as a JSON object."""
-    click.echo(f"hud: {printable(str(error))}", err=True)
-    return {"file": str(path), "error": str(error)}
+def _outcomes(
+    paths: Iterable[Path], *, importer: HistoryImporter
+) -> Iterator[ImportReport | ImportFailed]:
+    """Yield the errors, and a report for each file or folder."""
+    for is_folder, group in itertools.groupby(paths, key=Path.is_dir):
+        if is_folder:
+            for folder in group:
+                yield from _folder_outcomes(folder, importer=importer)
+        else:
+            yield from importer.reports(file for path in group for file in files_of(path))
+
+
+def _folder_outcomes(
+    folder: Path, *, importer: HistoryImporter
+) -> Iterator[ImportReport | ImportFailed]:
+    try:
+        files = files_of(folder)
+    except ImportFailed as error:
+        yield error
+        return
+    reports = []
+    for outcome in importer.reports(files):
+        if isinstance(outcome, ImportFailed):
+            yield outcome
+        else:
+            reports.append(outcome)
+    if reports:
+        yield folder_report(folder, reports)
 
 
 def _print_report(report: ImportReport, *, has_time: bool) -> None:
     name = printable(str(report.path))
+    if report.num_files > 1:
+        known = f", {report.num_known_files} imported before" if report.num_known_files else ""
+        name += f": {counted(report.num_files, 'file')}{known if not report.is_known else ''}"
     if report.is_known:
         click.echo(f"{name}: imported before, nothing changed")
         if report.num_untimed and not has_time:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from compile_hud.db.errors import RecordError
 from compile_hud.db.ingest.imported_history import (
     Imported,
+    imported_contents,
     known_runs,
-    mark_imported,
     put_imported,
-    was_imported,
 )
 from compile_hud.db.queries.series import find_series
 from compile_hud.db.records.results import CaseResult, RunDocument
@@ -26,6 +23,7 @@ from compile_hud.db.store import Store
 from compile_hud.runner.errors import ImportFailed
 from compile_hud.runner.files.json_files import check_not_ahead
 from compile_hud.runner.files.stream_reader import Source
+from compile_hud.runner.interop.import_report import ImportReport
 from compile_hud.runner.interop.importers.benchmark_tools import (
     asv,
     google_benchmark,
@@ -41,10 +39,9 @@ from compile_hud.runner.interop.importers.history import (
     exported_id,
 )
 from compile_hud.runner.interop.importers.named_counts import NamedCounts
-from compile_hud.runner.interop.importers.series_units import SeriesUnits, UnitChange
+from compile_hud.runner.interop.importers.series_units import SeriesUnits
 from compile_hud.runner.interop.importers.torchbench import TorchBenchReader
 from compile_hud.runner.interop.importers.v3 import V3Reader
-from compile_hud.runner.interop.importers.vocabulary import ImportedMetric
 
 V3, DYNAMO_CSV, TORCHBENCH = "v3", "dynamo-csv", "torchbench"
 # The first field of a file of a general tool; the sign after the field, where two have it.
@@ -68,6 +65,8 @@ _FORMATS_BY_BENCHMARK = {
 }
 # Measurements written in one transaction: about a second, in which no other process can read.
 _MEASUREMENTS_PER_WRITE = 50_000
+# Files stored in one transaction: reports of later ones wait for it.
+_FILES_PER_WRITE = 2_000
 
 
 class Reader(Protocol):
@@ -98,76 +97,147 @@ READERS: Mapping[str, Callable[[MissingValuePolicy], Reader]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImportReport:
-    """The result of importing one file.
+class _ReadFile:
+    """A file that was read: its runs are stored with others, and `content` is its identity."""
 
-    `skipped` has the rows and values without a measurement, by reason, and `unread` the fields that
-    no reader knows. `mixed` has the rows that became launches of a result with other settings, by
-    these settings. `changing_machines` are runners of one run each, so that no machine has a
-    history. A file that was imported before is not read again: `num_rows` is None, and
-    `num_untimed` counts the first row alone.
+    report: ImportReport
+    content: str
+
+
+class HistoryImporter:
+    """Import files, with many of them in one transaction; the same content twice changes nothing.
+
+    A file is read whole before anything of it is stored, so a faulty file stores nothing. Opening
+    the store takes longer than most files do, and asv writes a file for each commit.
     """
 
-    path: Path
-    format: str
-    num_rows: int | None = None
-    num_runs: int = 0
-    results: Imported = field(default_factory=Imported)
-    skipped: NamedCounts = field(default_factory=NamedCounts)
-    unread: NamedCounts = field(default_factory=NamedCounts)
-    mixed: NamedCounts = field(default_factory=NamedCounts)
-    changing_machines: tuple[str, ...] = ()
-    num_untimed: int = 0
-    metrics: tuple[ImportedMetric, ...] = ()
-    unit_changes: tuple[UnitChange, ...] = ()
-    is_known: bool = False
+    def __init__(
+        self,
+        store: Store,
+        *,
+        missing_values: MissingValuePolicy,
+        format_name: str | None,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._missing_values = missing_values
+        self._format_name = format_name
+        self._now = now
+        self._contents: dict[str, set[str]] = {}
+        self._units: dict[str, dict[str, str]] = {}
+        # Runs with the positions of their files, to be stored with the next transaction.
+        self._documents: dict[str, tuple[int, RunDocument]] = {}
+        self._size = 0
+        self._files: list[_ReadFile | ImportReport | ImportFailed] = []
+        self._done: dict[int, list[Imported]] = {}
 
-    @property
-    def contradicted(self) -> list[str]:
-        """Return the names of metrics with more than one stated direction."""
-        stated = {(item.name, item.direction) for item in self.metrics if not item.is_guessed}
-        names = Counter(name for name, _ in stated)
-        return sorted(name for name, count in names.items() if count > 1)
+    def reports(self, paths: Iterable[Path]) -> Iterator[ImportReport | ImportFailed]:
+        """Yield the report or the error of each file, in order, once the store has it.
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the report as a JSON object."""
-        return {
-            "file": str(self.path),
-            "format": self.format,
-            "rows": self.num_rows,
-            "runs": self.num_runs,
-            "new": self.results.num_new,
-            "changed": self.results.num_changed,
-            "known": self.results.num_known,
-            "skipped": dict(self.skipped.num_by_reason),
-            "skipped_first": self.skipped.first_by_reason,
-            "unread": dict(self.unread.num_by_reason),
-            "unread_first": self.unread.first_by_reason,
-            "mixed": dict(self.mixed.num_by_reason),
-            "mixed_first": self.mixed.first_by_reason,
-            "changing_machines": len(self.changing_machines),
-            "untimed": self.num_untimed,
-            "unchanged": self.is_known,
-            "unit_changes": [
-                {
-                    "metric": change.metric,
-                    "series_unit": change.series_unit,
-                    "stated_unit": change.stated_unit,
-                    "imported_as": change.imported_as,
-                }
-                for change in self.unit_changes
-            ],
-            "metrics": [
-                {
-                    "name": metric.name,
-                    "unit": metric.unit,
-                    "direction": str(metric.direction),
-                    "guessed": metric.is_guessed,
-                    "judged": metric.judged_direction is not None,
-                }
-                for metric in self.metrics
-            ],
-        }
+        Raises the store's errors.
+        """
+        for path in paths:
+            position = len(self._files)
+            try:
+                self._files.append(self._read(path, position=position))
+            except ImportFailed as error:
+                self._files.append(error)
+            if self._size >= _MEASUREMENTS_PER_WRITE or len(self._files) >= _FILES_PER_WRITE:
+                yield from self._finished()
+        yield from self._finished()
+
+    def _finished(self) -> Iterator[ImportReport | ImportFailed]:
+        """Store what was read, and yield the reports."""
+        contents = [file.content for file in self._files if isinstance(file, _ReadFile)]
+        if contents:
+            self._write(contents)
+        files, done = self._files, self._done
+        self._files, self._done = [], {}
+        for position, file in enumerate(files):
+            if isinstance(file, _ReadFile):
+                results = done.get(position, [])
+                yield replace(
+                    file.report, num_runs=len(results), results=sum(results, start=Imported())
+                )
+            else:
+                yield file
+
+    def _read(self, path: Path, *, position: int) -> _ReadFile | ImportReport:
+        source = Source(path)
+        name = self._format_name or find_format(path)
+        digest = source.read_digest()
+        reader = READERS[name](self._missing_values)
+        identity = _identity(self._missing_values, name_facts=reader.name_facts(path.name))
+        content = f"import-{name}-{digest}-{identity}"
+        contents = self._contents_of(name)
+        if content in contents:
+            has_time = self._missing_values.at is not None or _is_timed(reader, source)
+            return ImportReport(
+                path=path, format=name, num_untimed=int(not has_time), is_known=True
+            )
+        units = SeriesUnits(self._units_of)
+        history = HistoryBuilder(
+            untimed_at=self._missing_values.at or _modified_at(path),
+            has_exact_time=bool(self._missing_values.at),
+            units=units,
+        )
+        for row in reader.rows(source):
+            history.add(row)
+        source.check_digest(digest)
+        # The time of the file itself does not count: it changes with every copy.
+        time_of_rows = self._missing_values.at if history.num_untimed else None
+        starts = [at for at in (history.newest_row_at, time_of_rows) if at]
+        _check_not_ahead(path, starts, now=self._now())
+        if not history.num_rows:
+            raise _no_rows(path, format_name=name, skipped=reader.skipped)
+        self._units |= units.known
+        for document in history.documents():
+            self._add(document, position=position)
+        contents.add(content)
+        report = ImportReport(
+            path=path,
+            format=name,
+            num_rows=history.num_rows,
+            skipped=reader.skipped,
+            unread=reader.unread,
+            mixed=history.mixed,
+            changing_machines=history.changing_machines,
+            num_untimed=history.num_untimed,
+            metrics=history.metrics,
+            unit_changes=tuple(sorted(units.changes)),
+        )
+        return _ReadFile(report=report, content=content)
+
+    def _contents_of(self, format_name: str) -> set[str]:
+        """Return the contents of a format that the store has, or that were read here."""
+        if format_name not in self._contents:
+            prefix = f"import-{format_name}-"
+            self._contents[format_name] = imported_contents(self._store, prefix=prefix)
+        return self._contents[format_name]
+
+    def _units_of(self, metric: str) -> Mapping[str, str]:
+        """Return the unit of each series of `metric` in the store, by case key."""
+        if metric not in self._units:
+            headers = [] if self._store.is_missing() else find_series(self._store, metric=metric)
+            self._units[metric] = {header.case.key: header.unit for header in headers}
+        return self._units[metric]
+
+    def _add(self, document: RunDocument, *, position: int) -> None:
+        """Add a run of the file at `position`; two files of one run are stored one by one."""
+        if document.run.id in self._documents or self._size >= _MEASUREMENTS_PER_WRITE:
+            finished = self._files[:position]
+            self._write([file.content for file in finished if isinstance(file, _ReadFile)])
+        self._documents[document.run.id] = (position, document)
+        self._size += sum(max(1, len(result.measurements)) for result in document.results)
+
+    def _write(self, contents: Sequence[str]) -> None:
+        """Store the runs, and that files of these `contents` are imported completely."""
+        positions = [position for position, _document in self._documents.values()]
+        documents = [document for _position, document in self._documents.values()]
+        done = _put(self._store, documents, at=self._now(), contents=contents)
+        for position, imported in zip(positions, done, strict=True):
+            self._done.setdefault(position, []).append(imported)
+        self._documents, self._size = {}, 0
 
 
 def import_file(
@@ -178,55 +248,14 @@ def import_file(
     format_name: str | None,
     now: datetime,
 ) -> ImportReport:
-    """Import one file and return the report; the same content twice changes nothing.
-
-    The name counts as content in formats that rely on it. The whole file is read before anything is
-    stored, so a faulty file stores nothing. Raises ImportFailed with file and line, and the store's
-    errors.
-    """
-    source = Source(path)
-    name = format_name or find_format(path)
-    digest = source.read_digest()
-    reader = READERS[name](missing_values)
-    facts = reader.name_facts(path.name)
-    content = f"import-{name}-{digest}-{_identity(missing_values, name_facts=facts)}"
-    if was_imported(store, content):
-        has_time = missing_values.at is not None or _is_timed(reader, source)
-        return ImportReport(path=path, format=name, num_untimed=int(not has_time), is_known=True)
-    units = SeriesUnits(functools.partial(_units_of, store))
-    history = HistoryBuilder(
-        untimed_at=missing_values.at or _modified_at(path),
-        has_exact_time=bool(missing_values.at),
-        units=units,
+    """Import one file and return the report; raise ImportFailed, and the store's errors."""
+    importer = HistoryImporter(
+        store, missing_values=missing_values, format_name=format_name, now=lambda: now
     )
-    for row in reader.rows(source):
-        history.add(row)
-    source.check_digest(digest)
-    # The time of the file itself does not count: it changes with every copy.
-    time_of_rows = missing_values.at if history.num_untimed else None
-    _check_not_ahead(path, [at for at in (history.newest_row_at, time_of_rows) if at], now=now)
-    if not history.num_rows:
-        raise _no_rows(path, format_name=name, skipped=reader.skipped)
-    done = Imported()
-    num_runs = 0
-    for documents in _batches(history.documents()):
-        done += _put(store, documents, at=now)
-        num_runs += len(documents)
-    mark_imported(store, content, at=now)
-    return ImportReport(
-        path=path,
-        format=name,
-        num_rows=history.num_rows,
-        num_runs=num_runs,
-        results=done,
-        skipped=reader.skipped,
-        unread=reader.unread,
-        mixed=history.mixed,
-        changing_machines=history.changing_machines,
-        num_untimed=history.num_untimed,
-        metrics=history.metrics,
-        unit_changes=tuple(sorted(units.changes)),
-    )
+    (report,) = importer.reports([path])
+    if isinstance(report, ImportFailed):
+        raise report
+    return report
 
 
 def _no_rows(path: Path, *, format_name: str, skipped: NamedCounts) -> ImportFailed:
@@ -246,13 +275,6 @@ def _is_timed(reader: Reader, source: Source) -> bool:
     return first is not None and first.at_s is not None
 
 
-def _units_of(store: Store, metric: str) -> dict[str, str]:
-    """Return the unit of each series of `metric` in the store, by case key."""
-    if store.is_missing():
-        return {}
-    return {header.case.key: header.unit for header in find_series(store, metric=metric)}
-
-
 def _check_not_ahead(path: Path, starts: Sequence[datetime], *, now: datetime) -> None:
     """Raise ImportFailed if a run of `path` would start after today."""
     try:
@@ -264,19 +286,24 @@ def _check_not_ahead(path: Path, starts: Sequence[datetime], *, now: datetime) -
         ) from error
 
 
-def _put(store: Store, documents: Sequence[RunDocument], *, at: datetime) -> Imported:
+def _put(
+    store: Store, documents: Sequence[RunDocument], *, at: datetime, contents: Sequence[str]
+) -> list[Imported]:
     """Store `documents`; results that this store exported itself stay unchanged."""
     exported = {document.run.id: exported_id(document.run) for document in documents}
     here = known_runs(store, [name for name in exported.values() if name])
     # A run with another name here is a copy of one that was measured here.
     own = {run_id for run_id, name in exported.items() if name in here and name != run_id}
-    num_known = sum(len(item.results) for item in documents if item.run.id in own)
 
     def merge(before: CaseResult, after: CaseResult) -> CaseResult:
         return before if exported[after.run_id] else merge_results(before, after)
 
     others = [document for document in documents if document.run.id not in own]
-    return Imported(num_known=num_known) + put_imported(store, others, at=at, merge=merge)
+    done = iter(put_imported(store, others, at=at, merge=merge, contents=contents))
+    return [
+        Imported(num_known=len(document.results)) if document.run.id in own else next(done)
+        for document in documents
+    ]
 
 
 def find_format(path: Path) -> str:
@@ -318,16 +345,3 @@ def _modified_at(path: Path) -> datetime:
         return datetime.fromtimestamp(path.stat().st_mtime, timezone.utc)
     except OSError as error:
         raise ImportFailed(f"cannot read {path}: {error.strerror or error}", path=path) from error
-
-
-def _batches(documents: Iterable[RunDocument]) -> Iterator[Sequence[RunDocument]]:
-    batch: list[RunDocument] = []
-    size = 0
-    for document in documents:
-        batch.append(document)
-        size += sum(max(1, len(result.measurements)) for result in document.results)
-        if size >= _MEASUREMENTS_PER_WRITE:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch

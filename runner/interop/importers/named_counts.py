@@ -44,6 +44,17 @@ class NamedCounts:
                 names.append(shown)
 
 
+def merged_counts(counts: Sequence[NamedCounts]) -> NamedCounts:
+    """Return the sums of the counts of several files, with the first names of all."""
+    merged = NamedCounts(max_named=max((item.max_named for item in counts), default=MAX_NAMED))
+    for item in counts:
+        merged.num_by_reason.update(item.num_by_reason)
+        for why, names in item.first_by_reason.items():
+            known = merged.first_by_reason.setdefault(why, [])
+            known += [name for name in names if name not in known][: merged.max_named - len(known)]
+    return merged
+
+
 def unread_field(name: str) -> str:
     """Return the reason to count a field of a record that the reader does not know."""
     return f"the field {shortened(printable(name, allowed=''), limit=MAX_NAME_LENGTH)}"

@@ -44,6 +44,11 @@ class SeriesUnits:
     changes: set[UnitChange] = field(default_factory=set)
     _units: dict[str, dict[str, str]] = field(default_factory=dict)
 
+    @property
+    def known(self) -> Mapping[str, dict[str, str]]:
+        """Return the units of all series of the metrics that were aligned, by metric and case."""
+        return self._units
+
     def aligned(self, case_key: str, metric: ImportedMetric) -> ImportedMetric:
         """Return `metric` in the unit of its series; under another name if it cannot be scaled."""
         if metric.is_known:

@@ -417,9 +417,9 @@ def _what_is_missing(record: Mapping[str, Any]) -> str:
     unit = _stated(metric, "unit")
     benchmark, model = get_mapping(record, "benchmark"), get_mapping(record, "model")
     about = get_mapping(benchmark, "extra_info")
-    variant, mode = _text(about.get("variant")), mode_of(_mode(about, model))
-    if contradicts_mode(variant, mode=mode):
-        return f"a variant that is another mode ({variant} in mode {mode})"
+    variant = _text(about.get("variant"))
+    if variant in MODES and contradicts_mode(variant, mode=mode_of(_mode(about, model))):
+        return f"a variant that is another mode ({variant} in mode {mode_of(_mode(about, model))})"
     if not has_unit(_metric_name(metric), unit):
         return f"{clean_name(_metric_name(metric))} in {clean_name(unit)}, a unit it cannot have"
     return ""

@@ -8,15 +8,11 @@ from datetime import timedelta
 import pytest
 
 from compile_hud.db.errors import MixedStoreError
-from compile_hud.db.ingest.imported_history import (
-    Imported,
-    mark_imported,
-    put_imported,
-    was_imported,
-)
+from compile_hud.db.ingest.imported_history import Imported, imported_contents, put_imported
 from compile_hud.db.queries.results import load_document
 from compile_hud.db.queries.series import find_series
 from compile_hud.db.records.results import RunDocument
+from compile_hud.db.rows.batches import IDS_PER_READ
 from compile_hud.db.store import Store
 from compile_hud.runner.interop.importers.case_evidence import CaseEvidence, result_of
 from compile_hud.runner.interop.importers.importer import merge_results
@@ -36,7 +32,7 @@ def night(number: int, *models: str, metric: str = "speedup", value: float = 1.5
 
 
 def put(store: Store, *documents: RunDocument) -> Imported:
-    return put_imported(store, documents, at=START, merge=merge_results)
+    return sum(put_imported(store, documents, at=START, merge=merge_results), start=Imported())
 
 
 def test_each_result_is_in_once_however_often_it_comes(store: Store) -> None:
@@ -72,10 +68,30 @@ def test_a_part_that_comes_late_has_the_time_of_its_run(store: Store) -> None:
 
 
 def test_content_is_known_once_it_is_marked(store: Store) -> None:
-    assert not was_imported(store, "content")
-    mark_imported(store, "content", at=START)
-    mark_imported(store, "content", at=START)
-    assert was_imported(store, "content")
+    assert imported_contents(store, prefix="import-") == set()
+    for contents in (["import-a-1", "import-b-2"], ["import-a-1", "import-a-1", "import-a-3"]):
+        put_imported(store, [night(0, "bert")], at=START, merge=merge_results, contents=contents)
+    assert imported_contents(store, prefix="import-a-") == {"import-a-1", "import-a-3"}
+    assert imported_contents(store, prefix="import-b") == {"import-b-2"}
+
+
+def test_each_run_has_its_own_numbers(store: Store) -> None:
+    put(store, night(0, "bert"), night(2, "bert"))
+    nights = [night(2, "bert", "vit"), night(1, "bert", "vit", "unet"), night(0, "bert")]
+    assert put_imported(store, nights, at=START, merge=merge_results) == (
+        Imported(num_new=1, num_known=1),
+        Imported(num_new=3),
+        Imported(num_known=1),
+    )
+
+
+def test_a_history_of_more_runs_than_a_statement_has_parameters(store: Store) -> None:
+    nights = [night(number, "bert") for number in range(IDS_PER_READ + 7)]
+    assert put(store, *nights[::2]) == Imported(num_new=len(nights[::2]))
+    done = put(store, *nights)
+    assert done == Imported(num_new=len(nights[1::2]), num_known=len(nights[::2]))
+    (header,) = find_series(store)
+    assert header.num_points == len(nights)
 
 
 def test_a_store_of_synthetic_runs_takes_no_import(store: Store) -> None:

@@ -10,6 +10,7 @@ https://asv.readthedocs.io/en/latest/dev.html#benchmark-suite-layout-and-file-fo
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import math
@@ -89,8 +90,6 @@ class AsvReader:
     missing_values: MissingValuePolicy
     skipped: NamedCounts = field(default_factory=NamedCounts)
     unread: NamedCounts = field(default_factory=lambda: NamedCounts(max_named=1))
-    # The content of the results/benchmarks.json that was read last: files of a folder share it.
-    _described: dict[Path, Mapping[str, _Description]] = field(default_factory=dict)
 
     def name_facts(self, name: str) -> tuple[str, ...]:
         """Return no facts: the name of a file only repeats its content."""
@@ -99,7 +98,7 @@ class AsvReader:
 
     def rows(self, source: Source) -> Iterator[HistoryRow]:
         """Yield a row for each combination of parameters; raise ImportFailed naming the line."""
-        described = self._descriptions(source.path)
+        described = _descriptions(source.path.parent.parent / BENCHMARKS_FILE)
         for line, document in source.documents():
             try:
                 _check_version(document)
@@ -119,16 +118,6 @@ class AsvReader:
                     )
             except RecordError as error:
                 raise source.error(str(error), line) from error
-
-    def _descriptions(self, path: Path) -> Mapping[str, _Description]:
-        file = path.parent.parent / BENCHMARKS_FILE
-        if file not in self._described:
-            try:
-                content = read_json(file)
-            except (OSError, RecordError):
-                content = {}
-            self._described = {file: _described_by(content)}
-        return self._described[file]
 
     def _origin(self, document: Mapping[str, Any]) -> RowOrigin:
         params, environment = get_mapping(document, "params"), _text(document.get("env_name"))
@@ -204,6 +193,25 @@ def _check_version(document: Mapping[str, Any]) -> None:
             value=version,
             problem="version",
         )
+
+
+def _descriptions(file: Path) -> Mapping[str, _Description]:
+    """Return the descriptions of the benchmarks in `file`, none without it."""
+    try:
+        about = file.stat()
+    except OSError:
+        return {}
+    return _read_descriptions(file, about.st_mtime_ns, about.st_size)
+
+
+@functools.lru_cache(maxsize=4)
+def _read_descriptions(file: Path, mtime_ns: int, size: int) -> Mapping[str, _Description]:
+    """Return the content of `file` in the state of this time and size, which its results share."""
+    del mtime_ns, size
+    try:
+        return _described_by(read_json(file))
+    except (OSError, RecordError):
+        return {}
 
 
 def _described_by(content: Any) -> dict[str, _Description]:
