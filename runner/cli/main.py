@@ -83,6 +83,12 @@ _TABLE = (
         "report",
         "Write a report of how each mode developed, for a mail or a wiki.",
     ),
+    (
+        "compiles",
+        "kernels.compiles",
+        "compiles",
+        "Show compile times, graph breaks, recompiles and cache results of TORCH_TRACE logs.",
+    ),
     ("regressions", "results.regressions", "regressions", "List the alerts, the worst first."),
     (
         "alerts",
