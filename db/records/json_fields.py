@@ -111,6 +111,11 @@ def get_list(document: Any, name: str) -> list[Any]:
 
 def get_mapping(document: Any, name: str) -> Mapping[str, Any]:
     """Return the field, which must be an object; an empty one if it is missing."""
+    # An import reads a million fields: the usual kinds are not worth a call and a check.
+    if type(document) is dict:
+        value = document.get(name)
+        if type(value) is dict or (value is None and name not in document):
+            return value or {}
     value = get_value(document, name, default={})
     if type(value) is not dict and not isinstance(value, Mapping):
         raise RecordError(

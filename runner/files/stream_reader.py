@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, cast
 
 from compile_hud.db.records.json_fields import kind_of
 from compile_hud.runner.errors import ImportFailed
-from compile_hud.runner.files.nesting import is_nested_too_deeply
+from compile_hud.runner.files.nesting import MAX_DEPTH, is_nested_too_deeply
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _PIECE_BYTES = 1 << 20
@@ -262,11 +262,16 @@ class _Objects:
             # A number at the end of a piece may continue in the next one.
             if end == len(self.rest) and self.rest[end - 1] in _NUMBER_CHARS and self.more():
                 continue
-            if is_nested_too_deeply(value):
+            if self.may_be_deep(end) and is_nested_too_deeply(value):
                 raise self.source.error("the JSON is nested too deeply", self.line)
             self.line += self.rest.count("\n", self.position, end)
             self.position = end
             return value
+
+    def may_be_deep(self, end: int) -> bool:
+        """Return whether the value up to `end` has as many brackets as one that is too deep."""
+        num_opened = sum(self.rest.count(sign, self.position, end) for sign in "{[")
+        return num_opened > MAX_DEPTH
 
     def read_on(self, error: Exception) -> None:
         """Read more of an incomplete value; raise ImportFailed for a broken one."""

@@ -5,6 +5,7 @@ docs/interop.md has the same tables; a test holds the two together.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 from collections.abc import Mapping
@@ -190,6 +191,8 @@ def failure_of(text: str) -> Outcome | None:
     return Outcome.FAILED if _ERROR_WORDS.search(plain) else None
 
 
+# A file has millions of records of a few metrics.
+@functools.lru_cache(maxsize=4096)
 def find_metric(
     name: str, *, unit: str = "", direction: str = "", device: str = ""
 ) -> ImportedMetric:
@@ -231,6 +234,7 @@ def _guessed(name: str, *, unit: str) -> Direction:
     return Direction.HIGHER_IS_BETTER if is_more else Direction.LOWER_IS_BETTER
 
 
+@functools.lru_cache(maxsize=4096)
 def has_unit(name: str, unit: str) -> bool:
     """Return whether numbers of the metric `name` can be read in `unit`, empty for no unit."""
     return _scale(name, unit) is not None
