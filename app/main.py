@@ -24,6 +24,7 @@ from compile_hud.app.views.modes import view as modes
 from compile_hud.app.views.overview import view as overview
 from compile_hud.app.views.runs import list_view as runs
 from compile_hud.app.views.runs import run_view as run
+from compile_hud.app.views.search import view as search
 from compile_hud.app.views.series import view as series
 from compile_hud.app.views.settings import view as settings
 from compile_hud.app.views.studies import view as studies
@@ -47,6 +48,7 @@ VIEWS = (
         section="Compare",
         tab="Kernels",
     ),
+    View(title="Search", path="search", show=search.show, section="Overview"),
     View(title="Models", path="models", show=models.show, section="Models"),
     View(title="Series", path="series", show=series.show, section="Models"),
     View(title="Kernels", path="kernels", show=kernels.show, section="Models"),

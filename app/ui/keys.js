@@ -1,5 +1,5 @@
 // Keyboard shortcuts: j and k move through alerts, x selects one, d leads to the triage form, / to
-// a search. Enter is the browser's own: j and k move the focus from link to link, which screen
+// the search of the page or else of everything. Enter is the browser's own: j and k move the focus from link to link, which screen
 // readers announce. The script also repairs elements of Streamlit and Vega as they appear: code that
 // scrolls takes the focus, and the brush of a chart, empty without a mouse, is not announced.
 const OFF = "hud-keys-off";
@@ -119,15 +119,16 @@ function isDrawn() {
   return !app || app.dataset.testScriptState === "notRunning";
 }
 
-function search(isSent = false, patience = 20, path = location.pathname) {
+function search(isSent = false, patience = 40, path = location.pathname) {
   // A search for a page that the person has left is dropped.
   if (location.pathname !== path) return true;
   const fields = [...document.querySelectorAll("input[aria-label]")].filter(isTyping);
   const named = (words) => fields.find((one) => words.test(one.getAttribute("aria-label")));
-  const field = named(/^search\b/i) ?? named(/\bmodels?\b/i);
-  if (field) field.focus();
+  const field = named(/^search\b/i);
+  // A field of a page that is still being drawn loses what is typed into it.
+  if (field && (isDrawn() || !isSent)) field.focus();
   else if (isSent || !isDrawn()) {
     if (patience > 0) setTimeout(() => search(isSent, patience - 1, path), 250);
-  } else if (path.replace(/\/$/, "")) location.assign("./" + SEARCH);
+  } else location.assign("./search" + SEARCH);
   return true;
 }

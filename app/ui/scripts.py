@@ -13,7 +13,7 @@ KEYS_LEGEND = (
     '<div class="hud-legend"><label><input type="checkbox" class="hud-keys" checked> keys</label>'
     " <span><kbd>j</kbd> <kbd>k</kbd> next, previous</span><span><kbd>Enter</kbd> opens</span>"
     "<span><kbd>x</kbd> selects</span><span><kbd>d</kbd> triages</span>"
-    "<span><kbd>/</kbd> searches models</span></div>"
+    "<span><kbd>/</kbd> searches</span></div>"
 )
 
 
@@ -25,7 +25,7 @@ _STATUS = (
 
 
 def keys() -> None:
-    """Let keys move through alerts and lead to the search of models."""
+    """Let keys move through alerts and lead to a search."""
     st.components.v2.component("hud_keys", js=script("keys"))(key="keys")
 
 

@@ -207,6 +207,13 @@ class StudiesState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SearchState:
+    """The words that are searched for."""
+
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AlertsState:
     """The state of the alerts page: one alert, one event, or all events in some state.
 
@@ -237,6 +244,7 @@ _AnyState = (
     | CompareState
     | RunsState
     | StudiesState
+    | SearchState
     | AlertsState
     | HealthState
     | SettingsState
@@ -358,6 +366,11 @@ def parse_compare(params: Mapping[str, str]) -> tuple[CompareState, tuple[str, .
 def parse_runs(params: Mapping[str, str]) -> tuple[RunsState, tuple[str, ...]]:
     """Return the runs page's state and a sentence for each parameter not understood."""
     return _parse(RunsState, params, {"rows": (ALL_ROWS,)})
+
+
+def parse_search(params: Mapping[str, str]) -> tuple[SearchState, tuple[str, ...]]:
+    """Return the state of the search and a sentence for each parameter not understood."""
+    return _parse(SearchState, params, {})
 
 
 def parse_studies(

@@ -10,7 +10,7 @@ One short transaction a call. All functions raise StoreLocked, StoreTooNew and S
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -95,6 +95,31 @@ def load_results_with_kernels(store: Store, run_id: str) -> frozenset[str]:
     query = select(KernelTable.c.result_id).where(KernelTable.c.result_id.in_(select(last.c.id)))
     with store.read() as connection:
         return frozenset(connection.execute(query.distinct()).scalars())
+
+
+def find_kernels(
+    store: Store, words: Sequence[str], *, result_ids: Iterable[str]
+) -> tuple[tuple[str, str], ...]:
+    """Return the kernels of the results whose label or name has all `words` of lower case.
+
+    Each label comes once, with the id of the result in which it takes longest; the longest first.
+    """
+    text = func.lower(KernelTable.c.label + " " + KernelTable.c.name)
+    longest: dict[str, tuple[float, str]] = {}
+    with store.read() as connection:
+        for ids in batches(result_ids):
+            query = select(
+                KernelTable.c.label, KernelTable.c.result_id, KernelTable.c.total_s
+            ).where(
+                KernelTable.c.result_id.in_(ids),
+                *(text.contains(word, autoescape=True) for word in words),
+            )
+            for row in connection.execute(query):
+                longest[row.label] = max(
+                    longest.get(row.label, (0.0, "")), (row.total_s, row.result_id)
+                )
+    ordered = sorted(longest.items(), key=lambda item: (-item[1][0], item[0]))
+    return tuple((label, id) for label, (_, id) in ordered)
 
 
 def load_kernel_runs(store: Store, case_key: str) -> tuple[KernelRun, ...]:

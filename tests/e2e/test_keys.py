@@ -60,20 +60,24 @@ def test_a_page_that_is_being_drawn_is_not_left_for_want_of_a_search(
     page.evaluate("""document.body.insertAdjacentHTML(
         'beforeend', '<input type="text" aria-label="Search">')""")
     press_until(page, "/", lambda: page.evaluate(FOCUSED) == "Search")
-    # Nor when nothing comes for as long as somebody would wait.
+    # Nor when nothing comes for as long as a person would wait.
     page.evaluate("document.querySelector('[aria-label=Search]').remove()")
     page.keyboard.press("/")
     page.wait_for_timeout(6_000)
     expect(page).to_have_url(re.compile("/alerts$"))
 
 
-def test_a_box_that_names_models_is_no_search(watched: Watched, address: str) -> None:
+def test_the_key_leads_from_any_page_to_the_search(watched: Watched, address: str) -> None:
     page = watched.page
     ready(page, f"{address}/alerts")
     page.evaluate(BOX)
     press_until(page, "/", lambda: "alerts" not in page.url)
-    expect(page).to_have_url(re.compile(re.escape(address) + "/?$"))
-    page.wait_for_function(f"{FOCUSED} === 'Model'")
+    expect(page).to_have_url(re.compile(re.escape(address) + "/search$"))
+    page.wait_for_function(f"{FOCUSED} === 'Search everything'")
+    page.keyboard.type("bert default")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("table", name="cases").get_by_role("link").first).to_be_visible()
+    expect(page).to_have_url(re.compile("text=bert"))
 
 
 def test_code_that_scrolls_is_reached_by_keys_and_other_code_is_not(

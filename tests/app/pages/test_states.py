@@ -28,7 +28,7 @@ VARIANTS = {"baseline_variant": "eager", "candidate_variant": "default"}
 
 def params_of(path: str) -> dict[str, str]:
     """Return the parameters that make a view of the filled store show data."""
-    return SERIES if path == "series" else {}
+    return {"series": SERIES, "search": {"text": "run-0"}}.get(path, {})
 
 
 @every_view
@@ -166,6 +166,8 @@ def test_names_that_are_markup_are_shown_as_text(
         params = {"baseline_case": run.plan[0].key}
     if path == "compare":
         params = {"baseline": "latest", "candidate": "latest", **VARIANTS}
+    if path == "search":
+        params = {"text": "alert"}
     page = open_page(path, **params)
     assert not page.exception
     html = html_of(page)

@@ -68,6 +68,7 @@ def test_an_imported_history_is_shown_as_one(
     params = {
         "series": {"case": cell.summary.case.key, "metric": "speedup"},
         "run": {"run": cell.run_id, "case": cell.summary.case.key},
+        "search": {"text": cell.summary.case.model.split()[0]},
     }
     page = open_page(path, **params.get(path, {}))
     assert not page.exception

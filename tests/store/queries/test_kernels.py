@@ -13,6 +13,7 @@ from compile_hud.db.queries import latest, series
 from compile_hud.db.queries import results as queries
 from compile_hud.db.queries.kernels import (
     ResultLocation,
+    find_kernels,
     load_kernel_points,
     load_kernel_runs,
     load_kernels,
@@ -209,3 +210,21 @@ def test_the_runs_with_kernels_of_a_case_come_oldest_first(store: Store) -> None
         ("newer", START),
     ]
     assert load_kernel_runs(store, "no/such/case") == ()
+
+
+def test_kernels_are_found_by_all_words_of_their_names(store: Store) -> None:
+    fused = make_kernel("k0", label="triton_poi_fused_100%_add", mean_s=0.004)
+    ingest(store, result_with(fused, GEMM))
+    longer = make_kernel("k0", label="triton_poi_fused_100%_add", mean_s=0.009)
+    ingest(store, result_with(longer, id="result-2", run_id="run-2"))
+    ids = ["result-1", "result-2", "result-3"]
+    assert find_kernels(store, ["fused", "add"], result_ids=ids) == ((fused.label, "result-2"),)
+    assert find_kernels(store, ["k0"], result_ids=ids[:1]) == ((fused.label, "result-1"),)
+    assert find_kernels(store, [], result_ids=ids[:1]) == (
+        (GEMM.label, "result-1"),
+        (fused.label, "result-1"),
+    )
+    # A sign of a pattern is a letter like any other.
+    assert [label for label, _ in find_kernels(store, ["100%_"], result_ids=ids)] == [fused.label]
+    assert find_kernels(store, ["1%0"], result_ids=ids) == ()
+    assert find_kernels(store, ["k0"], result_ids=()) == ()
