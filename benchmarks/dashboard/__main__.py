@@ -5,8 +5,8 @@ million measurements, and 14 million kernels of the last 60 nights. The store is
 in `--folder`. Then measures the `--parts`, prints them and writes them to one document; other parts
 of it stay unchanged. `--small` is for a quick look.
 
-- `questions`: queries of the overview, a series and a kernel diff; the store stays open and garbage
-  is collected as in the dashboard. Their numbers are compared with the raw rows.
+- `questions`: queries of the overview, trends, a series and a kernel diff; the store stays open and
+  garbage is collected as in the dashboard. Their numbers are compared with the raw rows.
 - `sessions`: open pages that poll.
 - `pages`: pages opened in Chromium.
 - `peers`: PostgreSQL and SQLite with the rows of a smaller store, of 200 models and 12 nights.

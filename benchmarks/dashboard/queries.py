@@ -1,4 +1,4 @@
-"""The store's queries for the overview, a series and a kernel diff, and their times."""
+"""The store's queries for the overview, trends, a series and a kernel diff, and their times."""
 
 from __future__ import annotations
 
@@ -18,10 +18,17 @@ from compile_hud.db.queries.latest import load_latest
 from compile_hud.db.queries.results import load_result_summaries
 from compile_hud.db.queries.runs import load_plans, load_runs
 from compile_hud.db.queries.series import load_trend
+from compile_hud.db.queries.trends import load_trend_inputs
 from compile_hud.db.records.results import Case
 from compile_hud.db.records.summaries import PlannedRun
 from compile_hud.db.schema.tables import MeasurementTable
 from compile_hud.db.store import Store
+from compile_hud.runner.analysis.trends.records import PASS_RATE, TREND_METRICS
+from compile_hud.runner.analysis.trends.trends import (
+    TrendSelection,
+    mode_trends,
+    range_start,
+)
 
 # The overview shows these metrics of each cell, whatever metric is selected.
 METRICS: Final = ("speedup", "latency_s")
@@ -63,6 +70,18 @@ class Questions:
             machine=machine.name,
             toolchain=TOOLCHAIN,
         )
+
+    def trends(self) -> Any:
+        """Return the trends of the modes of one machine over 90 days."""
+        runs = self._runs_of(self._machine())
+        inputs = load_trend_inputs(
+            self._store,
+            machine=runs[-1].machine,
+            toolchain=TOOLCHAIN,
+            since=range_start(runs[-1].at, num_days=90),
+            metrics=[name for name in TREND_METRICS if name != PASS_RATE],
+        )
+        return mode_trends(inputs.history, alerts=inputs.alerts, selection=TrendSelection())
 
     def kernel_diff(self) -> Any:
         """Return the kernels of one case in the newest night and in another one."""
@@ -129,6 +148,7 @@ def measure(questions: Questions, *, num_questions: int) -> list[dict[str, Any]]
     callables = (
         questions.overview,
         questions.series,
+        questions.trends,
         questions.kernel_diff,
         questions.run,
         questions.runs,
