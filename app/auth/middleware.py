@@ -54,7 +54,7 @@ _FOR_VIEWERS = ("/media/", "/_stcore/metrics")
 _PROBE = "/healthz"
 # These need a token, which no page of another site has, or else the name of this server.
 _FOR_MACHINES = ("/readyz", "/metrics")
-# No page asks for a file. Streamlit would take one from every session, and keep it in memory.
+# Streamlit would take a file from every session, and keep it in memory.
 _UPLOADS = "/_stcore/upload_file"
 # https://www.rfc-editor.org/rfc/rfc6455#section-7.4.1
 _POLICY_VIOLATION = 1008
@@ -140,6 +140,20 @@ def _refused(request: Request, role: Role) -> Response | None:
     return None
 
 
+def _refused_route(request: Request) -> Response | None:
+    """Return the answer to a request of Streamlit's own routes that is not allowed, else None."""
+    path = request.scope["path"]
+    if path.startswith(_FOR_VIEWERS):
+        return _refused(request, Role.VIEWER)
+    if not path.startswith(_UPLOADS):
+        return None
+    person = person_of_request(request)
+    if person.is_signed_in and person.may(Role.TRIAGER):
+        return None
+    text = "a file takes a sign-in with the role triager\n"
+    return PlainTextResponse(text, status_code=HTTPStatus.FORBIDDEN)
+
+
 class Guard:
     """The outermost middleware of the application.
 
@@ -177,9 +191,7 @@ class Guard:
         if request.method not in _READING and not _is_same_origin(request):
             text = "only pages of this dashboard may send that\n"
             app = PlainTextResponse(text, status_code=HTTPStatus.FORBIDDEN)
-        elif path.startswith(_UPLOADS):
-            app = PlainTextResponse("this dashboard takes no files\n", status_code=403)
-        elif path.startswith(_FOR_VIEWERS) and (refused := _refused(request, Role.VIEWER)):
+        elif refused := _refused_route(request):
             app = refused
         if self._paths and self._is_nowhere(path):
             # Streamlit would draw the overview with a message of its own over it, or below a folder

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import streamlit as st
 
@@ -47,8 +46,8 @@ from compile_hud.app.views.kernels.figures import (
     show_roofline,
     show_timeline,
 )
+from compile_hud.app.views.kernels.table_view import draw_table, row_id
 from compile_hud.app.views.kernels.tables import (
-    KernelsTable,
     counter_table,
     find_kernel,
     kernel_facts,
@@ -57,26 +56,13 @@ from compile_hud.app.views.kernels.tables import (
     origin_table,
     repro_command,
 )
+from compile_hud.app.views.kernels.trace_upload import show_trace_upload
 from compile_hud.db.errors import NotFoundError
 from compile_hud.db.records.kernels import Kernel, KernelSource
 from compile_hud.db.records.results import Outcome
 
 _READY_MADE = "Library kernel ({library}): no generated source."
 _WITHOUT_CODE = "This result has no code of the kernel, so there is no script that runs it alone."
-_ROW_HEIGHT = 35
-_MAX_ROWS = 12
-_TEXTS = {
-    "label": ("kernel", "the name without numbers that the compiler gives by order"),
-    "kind": ("kind", "the kind of work"),
-    "library": ("library", "the origin of the code"),
-    "operators": ("operators", "the ATen operators it computes"),
-    "module": ("module", "the path of the module they are in"),
-    "shapes": ("shapes", "the inputs of the call"),
-    "config": ("autotune configuration", "the choice of the autotuner"),
-    "launch": ("launch", "the launch parameters"),
-}
-# Pixels; longer texts open on a click, and below the table.
-_WIDTHS: dict[str, int] = {"label": 300, "operators": 190, "module": 190}
 _HOW_TO_GET_THEM = (
     "Kernels are recorded after the samples of every case that ends ok ([run] kernels = true, which"
     " is the default). Reference cases and imported histories have none.",
@@ -86,6 +72,11 @@ _HOW_TO_GET_THEM = (
 
 def show() -> None:
     """Draw the kernels page."""
+    _show_stored()
+    show_trace_upload(is_explained="case" not in st.query_params)
+
+
+def _show_stored() -> None:
     state, problems = parse_kernels(st.query_params.to_dict())
     banners(problems)
     try:
@@ -169,7 +160,7 @@ def show_table(page: KernelsPage, state: KernelsState) -> None:
     key = f"kernels-{state.text}-{state.kind}-{state.library}"
     rows = kernel_table(kernels)
     _mark(state.kernel, key=key, ids=rows.ids)
-    _draw(rows, key=key)
+    draw_table(rows, key=key, on_select=lambda: _open_row(key, rows.ids))
     if more := hidden_counters(kernels):
         st.html(caption(more))
     if len(kernels) < len(page.kernels):
@@ -224,12 +215,6 @@ def _or_all(value: str) -> str:
     return value or "all"
 
 
-def row_id(event: Mapping[str, Any], ids: Sequence[str]) -> str:
-    """Return the id of the selected row, empty for none."""
-    rows = event.get("selection", {}).get("rows") or []
-    return ids[rows[0]] if rows and rows[0] < len(ids) else ""
-
-
 def _mark(kernel: str, *, key: str, ids: Sequence[str]) -> None:
     """Select the row of the opened kernel, whether the table, a chart or a link opened it."""
     rows = [ids.index(kernel)] if kernel in ids else []
@@ -242,30 +227,3 @@ def _open_row(key: str, ids: Sequence[str]) -> None:
         st.query_params["kernel"] = kernel
     else:
         st.query_params.pop("kernel", None)
-
-
-def _draw(table: KernelsTable, *, key: str) -> None:
-    columns: dict[str, Any] = {
-        name: st.column_config.TextColumn(label, help=meaning, width=_WIDTHS.get(name))
-        for name, (label, meaning) in _TEXTS.items()
-    }
-    for number in table.numbers:
-        columns[number.key] = st.column_config.NumberColumn(
-            number.label, help=number.help, format="%.3g"
-        )
-    columns["share"] = st.column_config.ProgressColumn(
-        "share", help="part of an iteration", format="%.1f %%", min_value=0, max_value=100
-    )
-    # This is a callback: a selection stays, and would later undo a choice made elsewhere.
-    st.dataframe(
-        table.frame,
-        key=key,
-        hide_index=True,
-        column_config=columns,
-        on_select=lambda: _open_row(key, table.ids),
-        selection_mode="single-row",
-        width="stretch",
-        placeholder="-",
-        alt="the kernels of an iteration, the longest first",
-        height=_ROW_HEIGHT * (min(len(table.ids), _MAX_ROWS) + 1) + 3,
-    )

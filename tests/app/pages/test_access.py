@@ -291,6 +291,7 @@ def client(sign_in_config: Path) -> TestClient:  # noqa: ARG001
         Route("/numbers", guard.guarded(open_route)),
         Route("/healthz", open_route),
         Route("/media/{name}", open_route),
+        Route("/_stcore/upload_file/{session}/{file}", open_route, methods=["PUT", "DELETE"]),
         WebSocketRoute("/_stcore/stream", stream),
         Route("/auth/login", callback),
         Route("/auth/logout", callback),
@@ -497,8 +498,26 @@ def test_probes_with_a_token_use_any_name(
         assert open_client.get(path, headers=headers).status_code == status
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 403),
+        ({"name": "vera"}, 403),
+        ({"name": "tom", "secret": "another"}, 403),
+        ({"name": "tom"}, 200),
+    ],
+)
+def test_a_file_takes_a_sign_in_with_the_role(
+    client: TestClient, headers: dict[str, str], status: int
+) -> None:
+    sent = sent_as(cookie(**headers)) if headers else {}
+    for method in ("PUT", "DELETE"):
+        answer = client.request(method, "/_stcore/upload_file/s/f", headers=sent)
+        assert answer.status_code == status
+
+
 @pytest.mark.parametrize("method", ["PUT", "GET", "DELETE", "OPTIONS"])
-def test_files_are_taken_from_nobody(open_client: TestClient, method: str) -> None:
+def test_a_server_without_sign_in_takes_no_file(open_client: TestClient, method: str) -> None:
     answer = open_client.request(method, "/_stcore/upload_file/s/f", content=b"x" * 4096)
     assert answer.status_code == 403
     assert "secret numbers" not in answer.text
