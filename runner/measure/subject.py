@@ -320,7 +320,7 @@ def _copy_of(model: torch.nn.Module) -> torch.nn.Module:
     """Return a copy of `model`; raise RuntimeError naming what belongs to an iteration's graph."""
     try:
         return copy.deepcopy(model)
-    except RuntimeError as error:
+    except RuntimeError:
         tensors = [*model.named_buffers(), *held_tensors(model)]
         names = [name for name, tensor in tensors if tensor.grad_fn is not None]
         if not names:
@@ -328,7 +328,7 @@ def _copy_of(model: torch.nn.Module) -> torch.nn.Module:
         raise RuntimeError(
             f"after a training step {', '.join(names[:_MAX_NAMES])} belongs to the graph of that"
             " step, which the next one would go through again: detach what the model stores there"
-        ) from error
+        ) from None
 
 
 def _move(

@@ -116,7 +116,8 @@ _KINDS = (
     ),
     _Kind(
         code="cache-not-written",
-        pattern=r"cache unable to (?:serialize|load)|unable to write to cache",
+        pattern=r"cache unable to (?:serialize|load)|unable to write to cache"
+        r"|Failed to pickle cache key|_stable_hash_for_caching",
         hint="the next start compiles again: a warm compile time says little",
     ),
     _Kind(
