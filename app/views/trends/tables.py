@@ -65,6 +65,8 @@ def range_facts(trends: ModeTrends) -> list[tuple[str, Cell]]:
                 title=f"first run: {first.revision}",
             ),
         ),
+        # It says whether the numbers were imported.
+        ("toolchain", Cell(text=trends.toolchain)),
     ]
 
 
