@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
-from sqlalchemy import ColumnElement, Select, Subquery, case, func, not_, select
+from sqlalchemy import ColumnElement, Select, Subquery, and_, case, func, not_, select
 from sqlalchemy.engine import Connection
 
 from compile_hud.db.alerts.annotations import Annotation, load_annotations
@@ -38,7 +38,6 @@ from compile_hud.db.store import Store
 # A case that was not measured for longer before the range, and is measured in it, joins there.
 LEAD: Final = timedelta(days=30)
 _OUTCOMES: Final = {str(outcome): number for number, outcome in enumerate(Outcome)}
-_IS_COMPARED: Final = CaseTable.c.variant.in_(MODES) & (CaseTable.c.family != REFERENCE_FAMILY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +99,9 @@ def load_result_history(
     )
     with store.read() as connection:
         runs = _runs(connection, here)
-        cases = _cases(connection)
+        compared = _compared(machine, toolchain)
+        query = select(CaseTable).where(compared).order_by(CaseTable.c.key)
+        cases = tuple(map(case_record, read_rows(connection, query)))
         shape = (1 + len(runs), len(cases))
         history = ResultHistory(
             machine=machine,
@@ -161,9 +162,17 @@ def _commits(text: str | None) -> Mapping[str, Any]:
     return {}
 
 
-def _cases(connection: Connection) -> tuple[Case, ...]:
-    rows = read_rows(connection, select(CaseTable).where(_IS_COMPARED).order_by(CaseTable.c.key))
-    return tuple(map(case_record, rows))
+def _compared(machine: str, toolchain: str) -> ColumnElement[bool]:
+    """Return the condition that a case is of a mode and has a result in the scope."""
+    latest = LatestResultTable.c
+    measured = select(latest.case_key).where(
+        latest.machine == machine, latest.toolchain == toolchain
+    )
+    return and_(
+        CaseTable.c.variant.in_(MODES),
+        CaseTable.c.family != REFERENCE_FAMILY,
+        CaseTable.c.key.in_(measured),
+    )
 
 
 def _fill_older(connection: Connection, history: ResultHistory, *, start: datetime) -> None:
@@ -207,7 +216,7 @@ def _fill_results(
     start: datetime,
 ) -> None:
     outcome = case(_OUTCOMES, value=CaseResultTable.c.outcome)
-    query = _numbered(CaseResultTable, here, outcome).where(
+    query = _numbered(CaseResultTable, history, here, outcome).where(
         # No result ends before its run begins, so older blocks need no look.
         CaseResultTable.c.finished_at >= start,
         does_count(CaseResultTable.c.id),
@@ -215,7 +224,7 @@ def _fill_results(
     )
     rows, columns, outcomes = (item.astype(np.int64) for item in numpy_columns(connection, query))
     history.outcomes[rows, columns] = outcomes
-    run, compared = _numbers(here)
+    run, compared = _numbers(history, here)
     same = (
         select(run.c.row, compared.c.number, CaseResultTable.c.reason)
         .select_from(CaseResultTable)
@@ -246,6 +255,7 @@ def _fill_measurements(
     measured = MeasurementTable.c
     query = _numbered(
         MeasurementTable,
+        history,
         here,
         case(numbers, value=measured.metric),
         measured.median,
@@ -270,9 +280,11 @@ def _split(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     )
 
 
-def _numbered(table: Any, here: ColumnElement[bool], *columns: Any) -> Select[Any]:
+def _numbered(
+    table: Any, history: ResultHistory, here: ColumnElement[bool], *columns: Any
+) -> Select[Any]:
     """Return the query of row, column and `columns` of the rows of `table`."""
-    run, compared = _numbers(here)
+    run, compared = _numbers(history, here)
     return (
         select(run.c.row, compared.c.number, *columns)
         .select_from(table)
@@ -281,11 +293,13 @@ def _numbered(table: Any, here: ColumnElement[bool], *columns: Any) -> Select[An
     )
 
 
-def _numbers(here: ColumnElement[bool]) -> tuple[Subquery, Subquery]:
+def _numbers(history: ResultHistory, here: ColumnElement[bool]) -> tuple[Subquery, Subquery]:
     """Return the numbers of the runs, whose row 0 is that of older ones, and of the cases."""
     run = select(RunTable.c.id, func.row_number().over(order_by=OLDEST_RUN).label("row"))
     number = func.row_number().over(order_by=CaseTable.c.key) - 1
-    compared = select(CaseTable.c.key, number.label("number")).where(_IS_COMPARED)
+    compared = select(CaseTable.c.key, number.label("number")).where(
+        _compared(history.machine, history.toolchain)
+    )
     return run.where(here).subquery(), compared.subquery()
 
 

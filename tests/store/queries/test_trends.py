@@ -276,6 +276,20 @@ def test_empty_range_has_no_trend(filled: Store) -> None:
     assert (shown.trends, shown.runs, shown.marks) == ((), (), ())
 
 
+def test_columns_are_the_cases_with_a_result_in_the_scope(filled: Store) -> None:
+    metrics = ["speedup"]
+    (mine, other) = (
+        load_trend_inputs(
+            filled, machine=name, toolchain="stable", since=night(0), metrics=metrics
+        ).history
+        for name in ("box", "other")
+    )
+    assert {case.model for case in mine.cases} == {"bert", "vit", "t5"}
+    # The other machine stopped before t5 joined.
+    assert {case.model for case in other.cases} == {"bert", "vit"}
+    assert other.values["speedup"].shape == (3, 3, 8)
+
+
 def test_matrices_have_a_row_for_older_runs_and_one_for_each_run(filled: Store) -> None:
     history = inputs_of(filled, since=night(3)).history
     assert history.num_before == 3
