@@ -33,7 +33,7 @@ from tests.support.builders import (
     make_result,
     make_run,
 )
-from tests.support.records.traces import annotation, launch, on_gpu, operator
+from tests.support.records.traces import annotation, launch, on_gpu, operator, span
 from tests.support.records.v3_records import make_record
 
 pytestmark = pytest.mark.nightly
@@ -147,7 +147,11 @@ DOCUMENT = make_document(RUN, results=[RESULT]).to_json()
 ENTRY = SpoolEntry(spool_id="0-a", run=RUN, result=RESULT).to_json()
 EVENTS = [
     annotation("hud/iteration", 0, 100),
-    operator("aten::mm", 1, 40, dims=[[4, 8], [8, 16]]),
+    span("nn.Module: Net_0", 0, 60, category="python_function"),
+    span("net.py(7): forward", 0, 50, category="python_function"),
+    operator("aten::mm", 1, 40, dims=[[4, 8], [8, 16]], **{"Sequence number": 5}),
+    span("autograd::engine::evaluate_function: Mm", 50, 60, **{"Sequence number": 5}),
+    operator("aten::mul", 70, 80, **{"Module Hierarchy": "net", "Call stack": "net.py(9): f;"}),
     launch(3, 5),
     on_gpu("gemm", 10, 30, correlation=3, bytes=4096),
     on_gpu("Memcpy DtoD", 31, 33, correlation=4, category="gpu_memcpy", bytes=1024),
