@@ -80,6 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # Open pages keep their connections, and the server would wait for them.
         timeout_graceful_shutdown=2,
     )
+    # The link is made before any request can ask for it.
+    access.owner_sign_in()
     server = Server(config)
     with suppress(KeyboardInterrupt):
         server.run()
