@@ -32,6 +32,18 @@ def test_figures_of_paired_comparisons_are_current() -> None:
     assert "in a median of {} and {} seconds".format(*seconds) in text
 
 
+def test_figures_of_imported_histories_are_current() -> None:
+    cpu_s = {
+        name: row["median_cpu_s"] for name, row in result("import_history")["histories"].items()
+    }
+    text = words("benchmarks/README.md")
+    for name, word in (("records, 1 benchmark", "one"), ("records, 10 benchmarks", "ten")):
+        after, before = cpu_s[name], cpu_s[f"{name}, before"]
+        assert f"{after:.1f} with {word}" in text
+        assert f"before {before:.1f})" in text
+    assert f"{cpu_s['asv, 10 benchmarks']:.1f} for a" in text
+
+
 def test_figures_of_the_repeatability_of_tools_are_current() -> None:
     summary = result("precision")["summary"]
     names = ("compile hud", "plain loop", "blocked_autorange", "pyperf", "interleaved loop")
