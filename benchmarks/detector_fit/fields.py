@@ -26,6 +26,7 @@ STEPS: dict[str, Any] = {
     "sustained_points": 1,
     "recovery_share": 1.0,
     "min_noise_points": 0,
+    "first_level_points": None,
     "min_points_after_step": None,
     "noise_points": 10_000,
     "allowance": 0.0,

@@ -130,7 +130,7 @@ def _is_soon_after(
 ) -> bool:
     """Return whether `new` ends a level too short to have a noise, by more than its own noise."""
     num_points = new.start - old.start
-    if num_points >= config.min_noise_points:
+    if num_points >= config.first_level_points:
         return False
     after = values[new.start : new.start + num_points]
     change = float(np.median(after)) - float(np.median(values[old.start : new.start]))
@@ -145,7 +145,7 @@ def _scale(
     differences = np.sort(np.abs(np.diff(points)))
     ordinary = differences[: max(1, differences.size - _NUM_TRIMMED)]
     noise = float(ordinary.mean()) / _NORMAL_DIFFERENCE if ordinary.size else 0.0
-    first = points[: config.min_noise_points]
+    first = points[: config.first_level_points]
     level = float(np.median(first)) if first.size else 0.0
     unit = max(floor * abs(level), noise / config.prior_sd)
     if not unit:

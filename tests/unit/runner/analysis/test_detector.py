@@ -35,6 +35,12 @@ def test_step_after_fewer_runs_than_the_noise_needs_is_not_judged() -> None:
         assert bool(find_steps(values)) is (num_before == num)
 
 
+@pytest.mark.parametrize("num_before", [7, 8, 9])
+def test_a_step_after_a_week_shows_before_the_next_week_ends(num_before: int) -> None:
+    values = noisy([(num_before, 1.0), (5, 1.3)], cv=0.01)
+    assert find_steps(values) == [(num_before, pytest.approx(0.3, abs=0.03))]
+
+
 def test_planted_step_is_detected_where_it_is() -> None:
     steps = find_steps(noisy([(40, 1.0), (20, 1.08)]))
     assert [index for index, _ in steps] == [40]
