@@ -243,7 +243,7 @@ def test_alerts_are_worked_through_by_keyboard_alone(
     expect(page).to_have_url(re.compile(r"/alerts\?alert="))
     expect(page.get_by_role("button", name="Expected", exact=True)).to_be_visible()
     press_until(page, "/", lambda: "alert=" not in page.url)
-    expect(page.locator("input[aria-label=Model]:focus")).to_be_visible()
+    expect(page.get_by_label("Search everything")).to_be_focused()
     page.goto("about:blank")
 
 
