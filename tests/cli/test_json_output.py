@@ -56,6 +56,7 @@ COMMANDS = (
     "kernels diff rank0.json rank1.json",
     "kernels ranks rank0.json rank1.json",
     "kernels counters run-1 bert counters.csv",
+    "compiles trace.log",
     "regressions",
     "alerts list --owner nobody",
     "alerts show aaa1",
@@ -125,6 +126,8 @@ def test_json_stands_alone_on_standard_output(
     (tmp_path / "counters.csv").write_text(
         'ID,Kernel Name,dram__bytes.sum\n"","",byte\n0,cpp_fused_add_0,8\n'
     )
+    start = {"dynamo_start": {"stack": []}, "frame_id": 0, "frame_compile_id": 0}
+    (tmp_path / "trace.log").write_text(f"V0102 03:04:05.6 7 torch/x.py:8] {json.dumps(start)}\n")
     for rank in range(2):
         distributed = {"rank": rank, "world_size": 2}
         kernel = on_gpu("triton_poi_fused_add_0", 0, 10, correlation=1)
