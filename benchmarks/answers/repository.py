@@ -94,10 +94,12 @@ def trial(
     return {"slowdown_pct": slowdown_pct, "load": load, "answers": answers}
 
 
-def planned(num_trials: int, *, num_same: int) -> Iterator[int]:
-    """Yield the slowdown of each trial, all sizes in turn."""
+def planned(
+    num_trials: int, *, num_same: int, sizes: Sequence[int] = tuple(BLOCKS)
+) -> Iterator[int]:
+    """Yield the slowdown of each trial, all `sizes` in turn."""
     for number in range(max(num_trials, num_same)):
-        for slowdown_pct in BLOCKS:
+        for slowdown_pct in sizes:
             if number < (num_trials if slowdown_pct else num_same):
                 yield slowdown_pct
 
@@ -139,6 +141,9 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=20, help="for each slowdown")
     parser.add_argument("--same-trials", type=int, default=50, help="of equal commits")
+    parser.add_argument(
+        "--sizes", type=int, nargs="*", default=list(BLOCKS), choices=list(BLOCKS), help="percent"
+    )
     parser.add_argument("--minutes", type=float, default=3.0)
     parser.add_argument("--peer", type=Path, help="a Python with asv, pytest-benchmark and torch")
     parser.add_argument("--hyperfine", type=Path, default=Path("hyperfine"))
@@ -154,7 +159,8 @@ def main() -> int:
     trials: list[dict[str, Any]] = []
     if options.resume and options.output.is_file():
         trials = json.loads(options.output.read_text(encoding="utf-8"))["trials"]
-    for slowdown_pct in list(planned(options.trials, num_same=options.same_trials))[len(trials) :]:
+    plan = planned(options.trials, num_same=options.same_trials, sizes=options.sizes)
+    for slowdown_pct in list(plan)[len(trials) :]:
         trials.append(
             trial(
                 slowdown_pct,

@@ -33,6 +33,7 @@ def test_the_second_commit_adds_the_stated_work(tmp_path: Path, slowdown_pct: in
 def test_trials_of_all_sizes_take_turns() -> None:
     order = list(planned(1, num_same=2))
     assert order == [0, 5, 8, 12, 15, 0]
+    assert list(planned(2, num_same=1, sizes=[0, 8])) == [0, 8, 8]
 
 
 def test_a_tool_may_sample_what_is_left_of_the_time_after_its_starts() -> None:
