@@ -143,7 +143,7 @@ _TABLE = (
         "import",
         "results.import_history",
         "import_",
-        "Import results of other tools: FILEs of PyTorch's HUD, its nightly suite or TorchBench.",
+        "Import results of PyTorch's HUD, TorchBench, asv, pytest-benchmark and other tools.",
     ),
     ("export", "results.export", "export", "Write RUNs in a format of other tools."),
     (
