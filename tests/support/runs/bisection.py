@@ -133,7 +133,9 @@ class CommitTerminal(BisectTerminal):
 def git(folder: Path, *arguments: str) -> str:
     """Return git's output."""
     identity = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org")
-    environment = {**os.environ, "GIT_AUTHOR_DATE": "2026-03-04T05:06:07+00:00"}
+    date = "2026-03-04T05:06:07+00:00"
+    # With both dates, the names of the commits are the same in each run of the tests.
+    environment = {**os.environ, "GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
     answer = subprocess.run(
         ["git", "-C", str(folder), *identity, *arguments],
         capture_output=True,
