@@ -84,7 +84,9 @@ def make_size(config: Mapping[str, ConfigValue], *, num_samples: int = 1) -> Siz
     """
     batch = config.get("batch", num_samples)
     assert isinstance(batch, int)
-    lengths = [config[key] for key in _LENGTHS if key in config]
+    # A step against a cache reads no source: that is in the cache.
+    read = _LENGTHS if "cache_length" not in config else ()
+    lengths = [config[key] for key in read if key in config]
     tokens = sum(length for length in lengths if isinstance(length, int))
     return SizeSpec(config=config, num_samples=batch, num_tokens=batch * tokens or None)
 

@@ -107,6 +107,8 @@ class ModelSpec:
     # None for a model that is built for one shape.
     sweep: SweepSpec | None = None
     keep_source: bool = False
+    # The reason, with its upstream issue, why compiled attention differs from eager's, if it does.
+    attention_note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +131,8 @@ class ModelTransform:
 
 
 NO_TRANSFORM = ModelTransform()
+# The backend of a variant that executes a transformed model in eager mode.
+NO_BACKEND = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

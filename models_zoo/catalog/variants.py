@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compile_hud.models_zoo.catalog.spec import ModelTransform, Tolerance, Variant
+from compile_hud.models_zoo.catalog.spec import NO_BACKEND, ModelTransform, Tolerance, Variant
 
 # Eight bits a weight are an error of their own, larger than that of the dtype. The worst cosine and
 # relative RMS error were measured over the zoo at tiny and small, in fp32 and bf16 (torchao 0.18).
@@ -112,6 +112,21 @@ _ROWS = (
         backend="cuda_graph",
         transform=ModelTransform(memory_format="channels_last"),
         summary="As cuda-graph, with images and weights of convolutions in channels_last.",
+    ),
+    Variant(
+        name="eager-channels-last",
+        mode="eager",
+        backend=NO_BACKEND,
+        transform=ModelTransform(memory_format="channels_last"),
+        summary="Eager, with images and weights of convolutions in channels_last.",
+    ),
+    Variant(
+        name="eager-fused-adamw",
+        mode="eager",
+        backend=NO_BACKEND,
+        transform=ModelTransform(has_fused_optimizer=True),
+        phases=("training",),
+        summary="Eager, with a step of AdamW in one kernel.",
     ),
     Variant(
         name="int8-weight-only",

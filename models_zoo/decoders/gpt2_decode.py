@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from compile_hud.models_zoo.building.inputs import seeded_weights, token_ids
-from compile_hud.models_zoo.decoders.static_cache import OneTokenDecoder, StaticCache
+from compile_hud.models_zoo.building.static_cache import OneTokenDecoder, StaticCache
 
 
 def _decoder(config: Mapping[str, Any]) -> OneTokenDecoder:

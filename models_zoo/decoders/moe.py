@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from transformers import MixtralConfig, MixtralForCausalLM
 
-from compile_hud.models_zoo.building.inputs import seeded_weights, token_ids
+from compile_hud.models_zoo.building.inputs import prompts, seeded_weights
 
 
 class CausalLanguageModel(nn.Module):
@@ -32,8 +32,8 @@ class CausalLanguageModel(nn.Module):
             )
         )
 
-    def forward(self, input_ids: Tensor) -> Tensor:
-        logits: Tensor = self.inner(input_ids=input_ids).logits
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        logits: Tensor = self.inner(input_ids=input_ids, attention_mask=attention_mask).logits
         return logits
 
     # nn.Module's own hook behind to(), double() and cuda().
@@ -52,5 +52,4 @@ def build(config: Mapping[str, Any]) -> nn.Module:
 
 def example_inputs(config: Mapping[str, Any], *, seed: int) -> dict[str, Tensor]:
     """Return the keyword arguments of one iteration."""
-    batch, length = config["batch"], config["length"]
-    return {"input_ids": token_ids(batch, length, vocab_size=config["vocab_size"], seed=seed)}
+    return prompts(config, seed=seed)

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
-from compile_hud.models_zoo.building.inputs import seeded_weights, token_ids
+from compile_hud.models_zoo.building.inputs import prompts, seeded_weights
 
 
 class CausalLanguageModel(nn.Module):
@@ -32,8 +32,8 @@ class CausalLanguageModel(nn.Module):
             )
         )
 
-    def forward(self, input_ids: Tensor) -> Tensor:
-        logits: Tensor = self.inner(input_ids=input_ids).logits
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        logits: Tensor = self.inner(input_ids=input_ids, attention_mask=attention_mask).logits
         return logits
 
 
@@ -44,5 +44,4 @@ def build(config: Mapping[str, Any]) -> nn.Module:
 
 def example_inputs(config: Mapping[str, Any], *, seed: int) -> dict[str, Tensor]:
     """Return the keyword arguments of one iteration."""
-    batch, length = config["batch"], config["length"]
-    return {"input_ids": token_ids(batch, length, vocab_size=config["vocab_size"], seed=seed)}
+    return prompts(config, seed=seed)

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 from transformers import T5Config, T5ForConditionalGeneration
 
-from compile_hud.models_zoo.building.inputs import seeded_weights, token_ids
+from compile_hud.models_zoo.building.inputs import attention_mask, seeded_weights, token_ids
 
 
 class EncoderDecoder(nn.Module):
@@ -30,8 +30,14 @@ class EncoderDecoder(nn.Module):
             )
         )
 
-    def forward(self, input_ids: Tensor, decoder_input_ids: Tensor) -> Tensor:
-        outputs = self.inner(input_ids=input_ids, decoder_input_ids=decoder_input_ids)
+    def forward(
+        self, input_ids: Tensor, decoder_input_ids: Tensor, attention_mask: Tensor | None = None
+    ) -> Tensor:
+        outputs = self.inner(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            decoder_input_ids=decoder_input_ids,
+        )
         logits: Tensor = outputs.logits
         return logits
 
@@ -46,4 +52,5 @@ def example_inputs(config: Mapping[str, Any], *, seed: int) -> dict[str, Tensor]
     batch, vocab_size = config["batch"], config["vocab_size"]
     source = token_ids(batch, config["source_length"], vocab_size=vocab_size, seed=seed)
     target = token_ids(batch, config["target_length"], vocab_size=vocab_size, seed=seed + 1)
-    return {"input_ids": source, "decoder_input_ids": target}
+    mask = attention_mask(config, length=config["source_length"])
+    return {"input_ids": source, "decoder_input_ids": target, **mask}

@@ -8,7 +8,12 @@ from typing import Any
 from diffusers import UNet2DConditionModel
 from torch import Tensor, nn
 
-from compile_hud.models_zoo.building.inputs import normal, seeded_weights, token_ids
+from compile_hud.models_zoo.building.inputs import (
+    in_memory_format,
+    normal,
+    seeded_weights,
+    token_ids,
+)
 
 NUM_TIMESTEPS = 1000
 
@@ -39,7 +44,7 @@ class Denoiser(nn.Module):
 
 def build(config: Mapping[str, Any]) -> nn.Module:
     """Return the model of `config` on the CPU in fp32."""
-    return seeded_weights(lambda: Denoiser(config))
+    return in_memory_format(seeded_weights(lambda: Denoiser(config)), config)
 
 
 def example_inputs(config: Mapping[str, Any], *, seed: int) -> dict[str, Tensor]:
@@ -47,7 +52,7 @@ def example_inputs(config: Mapping[str, Any], *, seed: int) -> dict[str, Tensor]
     batch, side = config["batch"], config["latent_size"]
     context = normal(batch, config["context_length"], config["context_size"], seed=seed + 1)
     return {
-        "sample": normal(batch, 4, side, side, seed=seed),
+        "sample": in_memory_format(normal(batch, 4, side, side, seed=seed), config),
         "timestep": token_ids(batch, vocab_size=NUM_TIMESTEPS, seed=seed + 2),
         "encoder_hidden_states": context,
     }

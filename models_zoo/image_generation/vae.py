@@ -8,7 +8,7 @@ from typing import Any
 from diffusers import AutoencoderKL
 from torch import Tensor, nn
 
-from compile_hud.models_zoo.building.inputs import normal, seeded_weights
+from compile_hud.models_zoo.building.inputs import in_memory_format, normal, seeded_weights
 
 
 class LatentDecoder(nn.Module):
@@ -35,10 +35,11 @@ class LatentDecoder(nn.Module):
 
 def build(config: Mapping[str, Any]) -> nn.Module:
     """Return the model of `config` on the CPU in fp32."""
-    return seeded_weights(lambda: LatentDecoder(config))
+    return in_memory_format(seeded_weights(lambda: LatentDecoder(config)), config)
 
 
 def example_inputs(config: Mapping[str, Any], *, seed: int) -> dict[str, Tensor]:
     """Return the keyword arguments of one iteration."""
     side = config["latent_size"]
-    return {"latents": normal(config["batch"], config["latent_channels"], side, side, seed=seed)}
+    latents = normal(config["batch"], config["latent_channels"], side, side, seed=seed)
+    return {"latents": in_memory_format(latents, config)}

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from transformers import CLIPConfig, CLIPModel, CLIPTextConfig, CLIPVisionConfig
 
-from compile_hud.models_zoo.building.inputs import normal, seeded_weights, token_ids
+from compile_hud.models_zoo.building.inputs import normal, seeded_weights, tokenized
 
 
 class ImageTextMatcher(nn.Module):
@@ -45,9 +45,11 @@ class ImageTextMatcher(nn.Module):
             )
         )
 
-    def forward(self, pixel_values: Tensor, input_ids: Tensor) -> Tensor:
+    def forward(
+        self, pixel_values: Tensor, input_ids: Tensor, attention_mask: Tensor | None = None
+    ) -> Tensor:
         likeness: Tensor = self.inner(
-            pixel_values=pixel_values, input_ids=input_ids
+            pixel_values=pixel_values, input_ids=input_ids, attention_mask=attention_mask
         ).logits_per_image
         return likeness
 
@@ -62,9 +64,11 @@ def example_inputs(config: Mapping[str, Any], *, seed: int) -> dict[str, Tensor]
     batch, side, end = config["batch"], config["image_size"], config["vocab_size"] - 1
     # The state at the end token stands for a text; without one, that of the first token, which sees
     # no other.
-    texts = token_ids(batch, config["length"], vocab_size=end, seed=seed + 1)
-    texts[:, -1] = end
-    return {"pixel_values": normal(batch, 3, side, side, seed=seed), "input_ids": texts}
+    texts = tokenized({**config, "vocab_size": end}, seed=seed + 1)
+    mask = texts.get("attention_mask", torch.ones_like(texts["input_ids"]))
+    # The last token of a text is the end token, and so is its padding.
+    texts["input_ids"][mask.cumsum(1) == mask.sum(1, keepdim=True)] = end
+    return {"pixel_values": normal(batch, 3, side, side, seed=seed), **texts}
 
 
 def loss(outputs: Tensor, inputs: Mapping[str, Tensor]) -> Tensor:

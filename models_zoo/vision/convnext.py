@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 from transformers import ConvNextConfig, ConvNextForImageClassification
 
-from compile_hud.models_zoo.building.inputs import normal, seeded_weights
+from compile_hud.models_zoo.building.inputs import images, in_memory_format, seeded_weights
 
 # Published training begins at 1e-6 and learns larger ones. At 1e-6 the blocks would add so little
 # that no check could see an error in them.
@@ -38,10 +38,9 @@ class ImageClassifier(nn.Module):
 
 def build(config: Mapping[str, Any]) -> nn.Module:
     """Return the model of `config` on the CPU in fp32."""
-    return seeded_weights(lambda: ImageClassifier(config))
+    return in_memory_format(seeded_weights(lambda: ImageClassifier(config)), config)
 
 
 def example_inputs(config: Mapping[str, Any], *, seed: int) -> dict[str, Tensor]:
     """Return the keyword arguments of one iteration."""
-    side = config["image_size"]
-    return {"pixel_values": normal(config["batch"], 3, side, side, seed=seed)}
+    return {"pixel_values": images(config, seed=seed)}

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from transformers import DetrConfig, DetrForObjectDetection
 from transformers.models.resnet.modeling_resnet import ResNetBasicLayer, ResNetBottleNeckLayer
 
-from compile_hud.models_zoo.building.inputs import normal, seeded_weights
+from compile_hud.models_zoo.building.inputs import images, pixel_mask, seeded_weights
 
 # The weight of a backbone's block over its shortcut. At 1, the start of frozen norms, sixteen
 # blocks make the sum so large that attention becomes a choice, which rounding decides. The
@@ -59,8 +59,8 @@ class Detector(nn.Module):
         self.inner.model.encoder.eval()
         return self
 
-    def forward(self, pixel_values: Tensor) -> Tensor:
-        outputs = self.inner(pixel_values=pixel_values)
+    def forward(self, pixel_values: Tensor, pixel_mask: Tensor | None = None) -> Tensor:
+        outputs = self.inner(pixel_values=pixel_values, pixel_mask=pixel_mask)
         return torch.cat([outputs.logits, outputs.pred_boxes], dim=-1)
 
 
@@ -86,5 +86,4 @@ def build(config: Mapping[str, Any]) -> nn.Module:
 
 def example_inputs(config: Mapping[str, Any], *, seed: int) -> dict[str, Tensor]:
     """Return the keyword arguments of one iteration."""
-    side = config["image_size"]
-    return {"pixel_values": normal(config["batch"], 3, side, side, seed=seed)}
+    return {"pixel_values": images(config, seed=seed), **pixel_mask(config)}

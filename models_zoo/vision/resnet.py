@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from transformers import ResNetConfig, ResNetForImageClassification
 from transformers.models.resnet.modeling_resnet import ResNetBasicLayer, ResNetBottleNeckLayer
 
-from compile_hud.models_zoo.building.inputs import normal, seeded_weights
+from compile_hud.models_zoo.building.inputs import images, in_memory_format, seeded_weights
 
 # The initial weight of the norm at the end of a branch. From 1 the gradients of 16 untrained blocks
 # grow until only rounding is left (cosine to fp64 0.09 in bf16). From 0 half of the work is void.
@@ -43,10 +43,9 @@ class ImageClassifier(nn.Module):
 
 def build(config: Mapping[str, Any]) -> nn.Module:
     """Return the model of `config` on the CPU in fp32."""
-    return seeded_weights(lambda: ImageClassifier(config))
+    return in_memory_format(seeded_weights(lambda: ImageClassifier(config)), config)
 
 
 def example_inputs(config: Mapping[str, Any], *, seed: int) -> dict[str, Tensor]:
     """Return the keyword arguments of one iteration."""
-    side = config["image_size"]
-    return {"pixel_values": normal(config["batch"], 3, side, side, seed=seed)}
+    return {"pixel_values": images(config, seed=seed)}

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 from transformers import SegformerConfig, SegformerForSemanticSegmentation
 
-from compile_hud.models_zoo.building.inputs import normal, seeded_weights
+from compile_hud.models_zoo.building.inputs import images, seeded_weights
 
 
 class Segmenter(nn.Module):
@@ -48,5 +48,4 @@ def build(config: Mapping[str, Any]) -> nn.Module:
 
 def example_inputs(config: Mapping[str, Any], *, seed: int) -> dict[str, Tensor]:
     """Return the keyword arguments of one iteration."""
-    side = config["image_size"]
-    return {"pixel_values": normal(config["batch"], 3, side, side, seed=seed)}
+    return {"pixel_values": images(config, seed=seed)}

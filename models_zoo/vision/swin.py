@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 from transformers import SwinConfig, SwinForImageClassification
 
-from compile_hud.models_zoo.building.inputs import normal, seeded_weights
+from compile_hud.models_zoo.building.inputs import images, seeded_weights
 
 
 class ImageClassifier(nn.Module):
@@ -43,5 +43,4 @@ def build(config: Mapping[str, Any]) -> nn.Module:
 
 def example_inputs(config: Mapping[str, Any], *, seed: int) -> dict[str, Tensor]:
     """Return the keyword arguments of one iteration."""
-    side = config["image_size"]
-    return {"pixel_values": normal(config["batch"], 3, side, side, seed=seed)}
+    return {"pixel_values": images(config, seed=seed)}

@@ -2,47 +2,49 @@
 
 from __future__ import annotations
 
-from compile_hud.models_zoo.catalog.rows.sizes import sample_size
+from compile_hud.models_zoo.catalog.rows.sizes import named_shapes, sample_size
 from compile_hud.models_zoo.catalog.spec import ModelSpec, SweepSpec
 
+_UNET_SIZES = {
+    "tiny": sample_size(
+        latent_size=8,
+        channels=(16, 32),
+        layers_per_block=1,
+        num_heads=2,
+        num_groups=8,
+        context_length=4,
+        context_size=16,
+        batch=1,
+    ),
+    "small": sample_size(
+        latent_size=16,
+        channels=(32, 64),
+        layers_per_block=1,
+        num_heads=4,
+        num_groups=8,
+        context_length=16,
+        context_size=64,
+        batch=1,
+    ),
+    "full": sample_size(
+        latent_size=64,
+        channels=(320, 640, 1280, 1280),
+        layers_per_block=2,
+        num_heads=8,
+        num_groups=32,
+        context_length=77,
+        context_size=768,
+        batch=2,
+    ),
+}
 _UNET = ModelSpec(
     name="unet",
     family="diffusion",
     build="compile_hud.models_zoo.image_generation.unet",
     summary="Group norm, convolutions and cross-attention at several resolutions: one denoising"
     " step, and the longest compilation here.",
-    sizes={
-        "tiny": sample_size(
-            latent_size=8,
-            channels=(16, 32),
-            layers_per_block=1,
-            num_heads=2,
-            num_groups=8,
-            context_length=4,
-            context_size=16,
-            batch=1,
-        ),
-        "small": sample_size(
-            latent_size=16,
-            channels=(32, 64),
-            layers_per_block=1,
-            num_heads=4,
-            num_groups=8,
-            context_length=16,
-            context_size=64,
-            batch=1,
-        ),
-        "full": sample_size(
-            latent_size=64,
-            channels=(320, 640, 1280, 1280),
-            layers_per_block=2,
-            num_heads=8,
-            num_groups=32,
-            context_length=77,
-            context_size=768,
-            batch=2,
-        ),
-    },
+    sizes=_UNET_SIZES,
+    shapes=named_shapes(_UNET_SIZES, channels_last={"memory_format": "channels_last"}),
     sweep=SweepSpec(axis="batch"),
 )
 
@@ -84,6 +86,32 @@ _DIT = ModelSpec(
     sweep=SweepSpec(axis="batch"),
 )
 
+_VAE_SIZES = {
+    "tiny": sample_size(
+        latent_size=8,
+        latent_channels=4,
+        channels=(8, 16),
+        layers_per_block=1,
+        num_groups=4,
+        batch=2,
+    ),
+    "small": sample_size(
+        latent_size=16,
+        latent_channels=4,
+        channels=(16, 32),
+        layers_per_block=1,
+        num_groups=8,
+        batch=2,
+    ),
+    "full": sample_size(
+        latent_size=64,
+        latent_channels=4,
+        channels=(128, 256, 512, 512),
+        layers_per_block=2,
+        num_groups=32,
+        batch=2,
+    ),
+}
 _VAE = ModelSpec(
     name="vae",
     family="diffusion",
@@ -92,32 +120,8 @@ _VAE = ModelSpec(
     " memory, and one attention in the middle.",
     # At least two latents: for one, AOTAutograd gives a group norm a layout that it does not
     # accept, https://github.com/pytorch/pytorch/issues/124181.
-    sizes={
-        "tiny": sample_size(
-            latent_size=8,
-            latent_channels=4,
-            channels=(8, 16),
-            layers_per_block=1,
-            num_groups=4,
-            batch=2,
-        ),
-        "small": sample_size(
-            latent_size=16,
-            latent_channels=4,
-            channels=(16, 32),
-            layers_per_block=1,
-            num_groups=8,
-            batch=2,
-        ),
-        "full": sample_size(
-            latent_size=64,
-            latent_channels=4,
-            channels=(128, 256, 512, 512),
-            layers_per_block=2,
-            num_groups=32,
-            batch=2,
-        ),
-    },
+    sizes=_VAE_SIZES,
+    shapes=named_shapes(_VAE_SIZES, channels_last={"memory_format": "channels_last"}),
     sweep=SweepSpec(axis="batch"),
 )
 

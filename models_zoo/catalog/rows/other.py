@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from compile_hud.models_zoo.catalog.rows.attention_notes import FLEX
 from compile_hud.models_zoo.catalog.rows.sizes import pair_size, sample_size, text_size
 from compile_hud.models_zoo.catalog.spec import ModelSpec, SweepSpec
 
@@ -190,6 +191,7 @@ _FLEX_ATTENTION = ModelSpec(
     # FlexAttention has no backward pass on a CPU.
     phases=("inference",),
     sweep=SweepSpec(axis="batch"),
+    attention_note=FLEX,
 )
 
 ROWS = (

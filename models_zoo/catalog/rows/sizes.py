@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from compile_hud.models_zoo.catalog.shapes import make_size
-from compile_hud.models_zoo.catalog.spec import ConfigValue, SizeSpec
+from compile_hud.models_zoo.catalog.spec import ConfigValue, NamedShape, SizeSpec
 
 
 def text_size(**config: ConfigValue) -> SizeSpec:
@@ -28,6 +28,22 @@ def step_size(**config: ConfigValue) -> SizeSpec:
 def sample_size(**config: ConfigValue) -> SizeSpec:
     """Return the size whose iteration reads `batch` samples that have no tokens."""
     return _size(config, "batch")
+
+
+def named_shapes(
+    sizes: Mapping[str, SizeSpec], **shapes: Mapping[str, ConfigValue]
+) -> dict[str, NamedShape]:
+    """Return `small` and `full` of `sizes` with other values: `named_shapes(sizes, padded={...})`.
+
+    The shapes are `small_padded` and `full_padded`.
+    """
+    return {
+        f"{size}_{name}": NamedShape(
+            size=replace(sizes[size], config={**sizes[size].config, **config})
+        )
+        for name, config in shapes.items()
+        for size in ("small", "full")
+    }
 
 
 def _size(config: Mapping[str, ConfigValue], *axes: str) -> SizeSpec:

@@ -1,6 +1,8 @@
-"""A key-value cache of fixed size, written at the same position each iteration, and its reader."""
+"""Key-value caches of fixed size: one is written at one position, the other token by token."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -67,3 +69,51 @@ class OneTokenDecoder(nn.Module):
         )
         logits: Tensor = outputs.logits
         return logits
+
+
+class GrowingCache(nn.Module):
+    """Keys and values of every layer in memory of a fixed size, written at given positions.
+
+    Each iteration begins with an empty cache: older values are never seen.
+    """
+
+    def __init__(self, *shape: int, num_layers: int) -> None:
+        """Allocate `num_layers` caches of `shape`: batch, heads, length, size of a head."""
+        super().__init__()
+        self.length = shape[2]
+        self.register_buffer("positions", torch.arange(self.length))
+        for layer in range(num_layers):
+            for kind in ("keys", "values"):
+                self.register_buffer(f"{kind}_{layer}", torch.zeros(*shape))
+
+    def all_positions(self) -> Tensor:
+        """Return all positions, (length,)."""
+        return self.get_buffer("positions")
+
+    def at(self, positions: Tensor) -> CacheWriter:
+        """Return the cache that attention writes at `positions`."""
+        return CacheWriter(cache=self, positions=positions)
+
+    def mask(self, positions: Tensor) -> Tensor:
+        """Return the positions that the tokens at `positions` see, (1, 1, tokens, length)."""
+        return (self.all_positions() <= positions[:, None])[None, None]
+
+
+@dataclass(frozen=True)
+class CacheWriter:
+    """The part of transformers' cache that attention calls, for one pass over some tokens."""
+
+    cache: GrowingCache
+    positions: Tensor
+
+    def update(self, keys: Tensor, values: Tensor, layer: int) -> tuple[Tensor, Tensor]:
+        """Write the keys and values of the tokens; return those of all positions."""
+        return (
+            _written(self.cache.get_buffer(f"keys_{layer}"), keys, at=self.positions),
+            _written(self.cache.get_buffer(f"values_{layer}"), values, at=self.positions),
+        )
+
+
+def _written(cache: Tensor, new: Tensor, *, at: Tensor) -> Tensor:
+    # Under autocast the projections come in half precision.
+    return cache.index_copy_(2, at, new.to(cache.dtype))
