@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.runner.measure.compile.cache_log import CacheLog
 from compile_hud.runner.measure.compile.phases import CompileClock
 from compile_hud.runner.measure.device import Device
 from compile_hud.runner.measure.kernels.library_calls import Calls
@@ -49,6 +50,7 @@ class Context:
     log: StepLog
     findings: Findings
     compiles: CompileClock = field(default_factory=CompileClock)
+    caches: CacheLog = field(default_factory=CacheLog)
     origins: Origins = field(default_factory=dict)
     library_calls: Calls = field(default_factory=list)
     # The line of the user's code that calls a library, by the path of the module.

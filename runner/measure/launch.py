@@ -22,7 +22,11 @@ from compile_hud.runner.measure.accuracy.aligned import check_aligned
 from compile_hud.runner.measure.accuracy.oracle_cache import check_against, find_reference
 from compile_hud.runner.measure.accuracy.step import Reference
 from compile_hud.runner.measure.compile.code_signature import same_code_as
-from compile_hud.runner.measure.compile.compiler import is_by_dynamo, unavailable_reason
+from compile_hud.runner.measure.compile.compiler import (
+    is_by_dynamo,
+    is_uncompiled,
+    unavailable_reason,
+)
 from compile_hud.runner.measure.compile.dynamo import recorded_compiles
 from compile_hud.runner.measure.compile.source_locations import failure_reason
 from compile_hud.runner.measure.compile.step import compile_subject, report_counts
@@ -33,6 +37,7 @@ from compile_hud.runner.measure.kernels.profile_step import report_kernels
 from compile_hud.runner.measure.kernels.profiler_ranges import named_range
 from compile_hud.runner.measure.kernels.provenance import recorded_origins
 from compile_hud.runner.measure.latency.sampling import sample
+from compile_hud.runner.measure.latency.token_latency import has_tokens, report_tokens
 from compile_hud.runner.measure.model_transforms import TransformError, apply_transform
 from compile_hud.runner.measure.own_compilation import turn_own_compilation_off
 from compile_hud.runner.measure.quantization import report_quantized
@@ -91,7 +96,7 @@ def run_launch(request: LaunchRequest) -> LaunchReport:
     if request.workload.transform.weights:
         report_quantized(context)
     with (
-        recorded_compiles(context.compiles),
+        recorded_compiles(context.compiles, context.caches),
         _origins(context),
         locked_autotuning(request.settings.device_lock),
     ):
@@ -148,13 +153,14 @@ def _measure(context: Context) -> _LaunchEnding:
     log = context.log
     reference = _find_reference(context)
     forward: Forward = context.subject.model
-    if context.is_eager:
+    if is_uncompiled(context.request.case):
+        forward = context.variant.model
         context.findings.effective_mode = "eager"
     else:
         with log.step("compile"):
             forward = compile_subject(context)
-        if variant := same_code_as(context):
-            return _LaunchEnding(outcome=Outcome.SAME_CODE, reason=f"{SAME_CODE_AS}{variant}")
+        if (ending := _ending_after_compile(context)) is not None:
+            return ending
     why_inaccurate = ""
     if reference is not None:
         with log.step("accuracy"):
@@ -178,6 +184,15 @@ def _measure(context: Context) -> _LaunchEnding:
         with log.step("aligned accuracy"):
             return _inaccurate(check_aligned(context))
     return _LaunchEnding()
+
+
+def _ending_after_compile(context: Context) -> _LaunchEnding | None:
+    """Return the ending of a launch that needs no more than the compilation, else None."""
+    if context.request.compile_trace_dir:
+        return _LaunchEnding()
+    if variant := same_code_as(context):
+        return _LaunchEnding(outcome=Outcome.SAME_CODE, reason=f"{SAME_CODE_AS}{variant}")
+    return None
 
 
 def _find_reference(context: Context) -> Reference | None:
@@ -228,6 +243,8 @@ def _measure_once(context: Context, forward: Forward) -> None:
         explaining["energy"] = report_energy
     if context.request.case.phase is Phase.TRAINING:
         explaining["breakdown"] = report_breakdown
+    if has_tokens(context):
+        explaining["tokens"] = report_tokens
     explaining["counters"] = report_counters
     for name, report in explaining.items():
         with log.step(name):

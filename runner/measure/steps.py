@@ -18,6 +18,7 @@ STEP_ORDER = (
     "memory",
     "energy",
     "breakdown",
+    "tokens",
     "counters",
     "work",
     "kernels",

@@ -32,7 +32,8 @@ class KernelNote:
 
     `num_bytes` and `flops` are of one call, None if unknown. `dtype` is the type of a matrix
     product's operations, else empty. `arguments` are the JSON values of its first call
-    (runner/measure/kernels/generated_code.py), empty if that was not recorded.
+    (runner/measure/kernels/generated_code.py), empty if that was not recorded. `spills` is the
+    number of register spills of a Triton kernel, None if unknown.
     """
 
     language: str
@@ -42,6 +43,7 @@ class KernelNote:
     dtype: str = ""
     origins: tuple[Origin, ...] = ()
     arguments: tuple[Any, ...] = ()
+    spills: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the note as a JSON object."""
@@ -53,6 +55,7 @@ class KernelNote:
             "dtype": self.dtype,
             "origins": [origin.to_json() for origin in self.origins],
             "arguments": list(self.arguments),
+            "spills": self.spills,
         }
 
     @classmethod
@@ -72,6 +75,7 @@ class KernelNote:
             dtype=get_text(document, "dtype", default=""),
             origins=tuple(Origin.from_json(item) for item in get_list(document, "origins")),
             arguments=tuple(get_list(document, "arguments")),
+            spills=_quantity(document, "spills"),
         )
 
 

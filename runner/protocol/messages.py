@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from compile_hud.db.records.results import Case, Outcome
 from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.db.records.string_enum import StrEnum
 from compile_hud.models_zoo.catalog.spec import NO_TRANSFORM, ModelTransform
 
 # torch.cuda.is_available() then asks NVML. It would start CUDA, which no fork could use afterwards.
@@ -27,6 +28,16 @@ CacheState = Literal["cold", "warm", "artifacts"]
 STEP_SUFFIX = ".step"
 # Messages of torch and the C++ library for a failed allocation, in lower case.
 OUT_OF_MEMORY_TEXTS = ("can't allocate memory", "out of memory", "std::bad_alloc")
+
+
+class TracePolicy(StrEnum):
+    """The cases whose structured log of compilations is stored."""
+
+    NEVER = "never"
+    FAILED = "failed"
+    # The failed ones, and those whose generated code differs from the last run's.
+    CHANGED = "changed"
+    ALWAYS = "always"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +69,7 @@ class MeasureSettings:
     timeout_s: float = 900.0
     memory_limit_bytes: int | None = None
     memory_snapshot: bool = False
+    compile_trace: str = "never"
     kernels: bool = True
     sweep: bool = True
     energy: bool = True
@@ -133,7 +145,9 @@ class LaunchRequest:
     notes are next to it, see `notes_path`). `oracle_dir` shares the eager oracle among the cases of
     a run. An empty path disables its output. With `is_watched` another profiler is active.
     Iterations then have their ranges but no trace of ours: two profilers cannot share one GPU.
-    `known_code` maps each program of the run (see `program`) to the variant that was measured.
+    With a `compile_trace_dir` the launch writes its structured log of compilations there, and ends
+    after them. `known_code` maps each program of the run (see `program`) to the variant that was
+    measured.
     """
 
     case: Case
@@ -149,6 +163,7 @@ class LaunchRequest:
     trace_path: str = ""
     oracle_dir: str = ""
     is_watched: bool = False
+    compile_trace_dir: str = ""
     known_code: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -168,6 +183,7 @@ class LaunchRequest:
             "trace_path": self.trace_path,
             "oracle_dir": self.oracle_dir,
             "is_watched": self.is_watched,
+            "compile_trace_dir": self.compile_trace_dir,
             "known_code": dict(self.known_code),
         }
 
@@ -189,6 +205,7 @@ class LaunchRequest:
             trace_path=document["trace_path"],
             oracle_dir=document["oracle_dir"],
             is_watched=document["is_watched"],
+            compile_trace_dir=document["compile_trace_dir"],
             known_code=document["known_code"],
         )
 
@@ -246,12 +263,23 @@ class LaunchReport:
         )
 
 
+# The launch of the code of a mode; a mode with CUDA graphs replays it.
+_LAUNCHES = {
+    "default": "calls",
+    "max-autotune-no-cudagraphs": "calls",
+    "reduce-overhead": "replays",
+    "max-autotune": "replays",
+}
+
+
 def program(sha256: str, *, effective_mode: str) -> str:
-    """Return the name of a program: the hash of its code and the mode that launches it.
+    """Return the name of a program: the hash of its code, and how it is launched.
 
     CUDA graphs replay the same code in another way, so equal code alone is not the same program.
+    Modes that differ in autotuning alone launch equal code alike.
     """
-    return f"{effective_mode}:{sha256}"
+    launch = _LAUNCHES.get(effective_mode, effective_mode)
+    return f"{launch}:{sha256}"
 
 
 def notes_path(trace: Path) -> Path:

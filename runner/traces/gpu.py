@@ -25,7 +25,7 @@ from compile_hud.runner.traces.timeline import (
 )
 
 _GRAPH_LAUNCH = re.compile(r"(cuda|hip|cu)GraphLaunch")
-_NOBODY = -1
+_NO_ROW = -1
 _BEFORE = np.int64(-1)
 
 
@@ -55,7 +55,7 @@ def find_on_gpu(timeline: Timeline) -> IterationWork:
     nesting = nest(timeline)
     launches = _launches(timeline, nesting)
     windows = _windows(timeline, launches)
-    is_inside = launches.iterations != _NOBODY
+    is_inside = launches.iterations != _NO_ROW
     rows = np.flatnonzero(is_inside)
     classes = _device_classes(timeline, launches)
     tallies = _tallies(timeline, launches, rows, classes)
@@ -88,33 +88,33 @@ def _launches(timeline: Timeline, nesting: OperatorNesting) -> _Launches:
     rows = zip(host.calls, host.correlations, host.externals, strict=True)
     for row, (call_index, correlation, external) in enumerate(rows):
         # A damaged trace may have several events with one id; the first counts.
-        if launches_only[call_index] and correlation != _NOBODY:
+        if launches_only[call_index] and correlation != _NO_ROW:
             by_correlation.setdefault(correlation, row)
-        elif operators_only[call_index] and external != _NOBODY:
+        elif operators_only[call_index] and external != _NO_ROW:
             by_external.setdefault(external, row)
-    launches = np.array([by_correlation.get(item, _NOBODY) for item in device.correlations], int)
-    named = np.array([by_external.get(item, _NOBODY) for item in device.externals], int)
+    launches = np.array([by_correlation.get(item, _NO_ROW) for item in device.correlations], int)
+    named = np.array([by_external.get(item, _NO_ROW) for item in device.externals], int)
     operators_of_launches = _at(nesting.operators, launches)
     is_replay = _at(_are_graph_launches(timeline), launches) == 1
-    operators = np.where(launches == _NOBODY, named, operators_of_launches)
-    operators[is_replay] = _NOBODY
+    operators = np.where(launches == _NO_ROW, named, operators_of_launches)
+    operators[is_replay] = _NO_ROW
     # If launches were recorded, work without one was launched before the recording began.
     unlaunched = np.full(len(launches), _BEFORE) if by_correlation else whole(device.starts)
-    begun = np.where(launches == _NOBODY, unlaunched, _at(whole(host.starts), launches))
+    begun = np.where(launches == _NO_ROW, unlaunched, _at(whole(host.starts), launches))
     return _Launches(
         launches=launches,
         operators=operators,
         iterations=_iterations(timeline, begun),
-        modules=np.where(is_replay, _NOBODY, _at(nesting.modules, launches)),
-        origins=np.where(is_replay, _NOBODY, np.where(operators < 0, launches, operators)),
+        modules=np.where(is_replay, _NO_ROW, _at(nesting.modules, launches)),
+        origins=np.where(is_replay, _NO_ROW, np.where(operators < 0, launches, operators)),
     )
 
 
 def _at(numbers: Whole, rows: Whole) -> Whole:
     """Return the number at each row, -1 where there is no row."""
     if not len(numbers):
-        return np.full(len(rows), _NOBODY, dtype=np.int64)
-    values: Whole = np.where(rows == _NOBODY, _NOBODY, numbers[rows])
+        return np.full(len(rows), _NO_ROW, dtype=np.int64)
+    values: Whole = np.where(rows == _NO_ROW, _NO_ROW, numbers[rows])
     return values
 
 
@@ -132,7 +132,7 @@ def _iterations(timeline: Timeline, begun: Whole) -> Whole:
     bounds = np.array(sorted(timeline.iterations), dtype=np.int64)
     index = np.searchsorted(bounds[:, 0], begun, side="right") - 1
     is_inside = (index >= 0) & (begun < bounds[np.maximum(index, 0), 1])
-    return np.where(is_inside, index, _NOBODY)
+    return np.where(is_inside, index, _NO_ROW)
 
 
 def _windows(timeline: Timeline, launches: _Launches) -> Intervals:
@@ -142,12 +142,12 @@ def _windows(timeline: Timeline, launches: _Launches) -> Intervals:
     """
     bounds = np.array(sorted(timeline.iterations) or [timeline.whole_ns], dtype=np.int64)
     starts, ends = bounds[:, 0].copy(), bounds[:, 1].copy()
-    rows = np.flatnonzero(launches.iterations != _NOBODY)
+    rows = np.flatnonzero(launches.iterations != _NO_ROW)
     device = timeline.device.intervals
     # The clocks of host and GPU differ by some microseconds: work may seem to begin too early.
     np.minimum.at(starts, launches.iterations[rows], device.starts[rows])
     np.maximum.at(ends, launches.iterations[rows], device.ends[rows])
-    others = np.flatnonzero(launches.iterations == _NOBODY)
+    others = np.flatnonzero(launches.iterations == _NO_ROW)
     if not len(others):
         return Intervals(starts, ends)
     own = Intervals(device.starts[rows], device.ends[rows])
@@ -181,7 +181,7 @@ def _tallies(
     tallies_by_calls: dict[tuple[int, int], Tally] = {}
     for row in rows.tolist():
         call_index, operator_row = device.calls[row], int(launches.operators[row])
-        operator_index = int(host_calls[operator_row]) if operator_row >= 0 else _NOBODY
+        operator_index = int(host_calls[operator_row]) if operator_row >= 0 else _NO_ROW
         key = (call_index, operator_index)
         if key not in tallies_by_calls:
             operator = timeline.calls[operator_index] if operator_index >= 0 else None

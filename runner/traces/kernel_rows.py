@@ -233,6 +233,8 @@ def _launch(tally: Tally, note: KernelNote | None) -> dict[str, Any]:
     launch = _agreed(tally.launches)
     if note is not None and note.arguments:
         launch["arguments"] = list(note.arguments)
+    if note is not None and note.spills is not None:
+        launch["spills"] = round(note.spills)
     if tally.streams:
         launch["streams"] = sorted(tally.streams, key=str)
     if tally.operator is not None and "kernel_hash" in tally.operator.facts:

@@ -11,7 +11,7 @@ import numpy as np
 from compile_hud.runner.traces.intervals import Whole, whole
 from compile_hud.runner.traces.timeline import ANNOTATION, LAUNCH, MODULE_PREFIX, Timeline
 
-_NOBODY = -1
+_NO_ROW = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,8 @@ class _StackWalk:
         num = len(self.calls)
         # Arrays, not lists: a trace may have millions of events.
         self.self_ns, self.has_children = _filled(0, num), _filled(0, num)
-        self.operators, self.modules = _filled(_NOBODY, num), _filled(_NOBODY, num)
-        self.callers = _filled(_NOBODY, num)
+        self.operators, self.modules = _filled(_NO_ROW, num), _filled(_NO_ROW, num)
+        self.callers = _filled(_NO_ROW, num)
         self.pieces = (array("q"), array("q"), array("q"))
         self.stack: list[int] = []
         self.cursor_ns = 0
@@ -82,8 +82,8 @@ class _StackWalk:
             start = self.starts[row]
             while self.stack and self.ends[self.stack[-1]] <= start:
                 self.close()
-            parent = self.stack[-1] if self.stack else _NOBODY
-            if parent != _NOBODY:
+            parent = self.stack[-1] if self.stack else _NO_ROW
+            if parent != _NO_ROW:
                 self.spend(start)
                 self.ends[row] = min(self.ends[row], self.ends[parent])
             self.open(row, parent)
@@ -92,16 +92,16 @@ class _StackWalk:
 
     def open(self, row: int, parent: int) -> None:
         call = self.calls[row]
-        operator = self.operators[parent] if parent != _NOBODY else _NOBODY
+        operator = self.operators[parent] if parent != _NO_ROW else _NO_ROW
         if self.is_operator[call]:
-            if operator != _NOBODY:
+            if operator != _NO_ROW:
                 self.has_children[operator] = 1
             self.callers[row] = operator
             operator = row
         self.operators[row] = operator
         if self.is_module[call]:
             self.modules[row] = call
-        elif parent != _NOBODY:
+        elif parent != _NO_ROW:
             self.modules[row] = self.modules[parent]
         self.cursor_ns = self.starts[row]
         self.stack.append(row)
@@ -113,7 +113,7 @@ class _StackWalk:
     def spend(self, until_ns: int) -> None:
         """Add the time since the last change to the innermost operator."""
         operator = self.operators[self.stack[-1]]
-        if until_ns > self.cursor_ns and operator != _NOBODY:
+        if until_ns > self.cursor_ns and operator != _NO_ROW:
             self.self_ns[operator] += until_ns - self.cursor_ns
             for column, number in zip(
                 self.pieces, (operator, self.cursor_ns, until_ns), strict=True

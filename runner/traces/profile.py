@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from compile_hud.db.errors import RecordError
 from compile_hud.db.records.kernels import Kernel, KernelSource, Profile, TimelineSpan
 from compile_hud.runner.errors import TraceError
@@ -13,9 +15,13 @@ from compile_hud.runner.files.json_files import read_json
 from compile_hud.runner.protocol.kernel_notes import KernelNotes
 from compile_hud.runner.traces.cpu import find_on_cpu
 from compile_hud.runner.traces.gpu import find_on_gpu
+from compile_hud.runner.traces.intervals import whole
 from compile_hud.runner.traces.iteration import IterationWork, timeline_spans
 from compile_hud.runner.traces.kernel_rows import NS_PER_S, Facts, kernels_of
 from compile_hud.runner.traces.timeline import Timeline, read_timeline
+
+# torch's range of the look-up of compiled code, in which all guards of a frame are checked.
+CACHE_LOOKUP = "TorchDynamo Cache Lookup"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,13 +29,15 @@ class KernelReport:
     """The kernels of a trace, the code of the generated ones, and the breakdown of the time.
 
     `devices` are the names of the GPUs that ran them, each once; empty on a CPU, and where the
-    trace has no names.
+    trace has no names. `guard_s` is the time of Dynamo's cache look-ups in each iteration, empty
+    where nothing was compiled.
     """
 
     kernels: tuple[Kernel, ...]
     sources: tuple[KernelSource, ...]
     profile: Profile
     devices: tuple[str, ...] = ()
+    guard_s: tuple[float, ...] = ()
 
 
 def load_kernel_notes(path: Path) -> KernelNotes:
@@ -75,6 +83,23 @@ def read_kernels(
         sources=sources,
         profile=_profile(work, latency_s, spans=timeline_spans(work.timeline, kernels=kernels)),
         devices=_devices(timeline),
+        guard_s=_guard_s(timeline),
+    )
+
+
+def _guard_s(timeline: Timeline) -> tuple[float, ...]:
+    """Return the seconds of the cache look-ups that began in each iteration, in their order."""
+    host = timeline.host
+    is_lookup = np.array([call.name == CACHE_LOOKUP for call in timeline.calls], dtype=np.bool_)
+    calls = whole(host.calls)
+    starts, ends = whole(host.starts), whole(host.ends)
+    chosen = is_lookup[calls] if len(calls) else np.zeros(0, dtype=np.bool_)
+    if not chosen.any():
+        return ()
+    starts, ends = starts[chosen], ends[chosen]
+    return tuple(
+        float((ends - starts)[(since <= starts) & (starts < until)].sum()) / NS_PER_S
+        for since, until in sorted(timeline.iterations)
     )
 
 

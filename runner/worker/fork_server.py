@@ -40,6 +40,7 @@ from compile_hud.models_zoo.building.loader import ModelLoadError
 from compile_hud.models_zoo.catalog.spec import ZOO_PREFIX
 from compile_hud.runner.measure.compile.compiler_warnings import with_compiler_warnings
 from compile_hud.runner.measure.compile.dynamo import compile_failure_reason
+from compile_hud.runner.measure.compile.trace_log import write_trace_log
 from compile_hud.runner.measure.device import open_device
 from compile_hud.runner.measure.environment_facts import gather_facts
 from compile_hud.runner.measure.latency.timing import garbage_collection_paused
@@ -266,6 +267,8 @@ def _launch_work(request: LaunchRequest) -> Callable[[], None]:
         # A killed compiler leaves its temporary files; in this folder they go with the case.
         os.environ["TMPDIR"] = str(Path(request.report_path).parent)
         tempfile.tempdir = None
+        if request.compile_trace_dir:
+            write_trace_log(Path(request.compile_trace_dir))
         limit = request.settings.memory_limit_bytes
         if limit is not None:
             _limit_memory(limit, is_cuda=request.case.device == "cuda")

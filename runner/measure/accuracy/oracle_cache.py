@@ -24,6 +24,7 @@ import torch
 
 from compile_hud.runner.measure.accuracy.metrics import Distance
 from compile_hud.runner.measure.accuracy.outputs import Result
+from compile_hud.runner.measure.accuracy.start_state import is_plain
 from compile_hud.runner.measure.accuracy.step import Reference, check_result, make_reference
 from compile_hud.runner.measure.context import Context, Forward
 from compile_hud.runner.measure.subject import Subject
@@ -32,8 +33,6 @@ from compile_hud.runner.measure.subject import Subject
 # would also take as long as computing the results.
 MAX_SHARED_BYTES = 256 << 20
 _DIGEST_BYTES = hashlib.sha256().digest_size
-# Subclasses (lazy, distributed, quantised by a library) may hold anything behind their shape.
-_PLAIN_TYPES = (torch.Tensor, torch.nn.Parameter)
 
 
 def find_reference(context: Context) -> Reference:
@@ -92,14 +91,7 @@ def _digest(context: Context) -> str:
 def _is_sharable(subject: Subject) -> bool:
     """Return whether every tensor of `subject` has readable bytes, and not too many."""
     tensors = [tensor for _, tensor in _state(subject)]
-    are_plain = all(
-        type(tensor) in _PLAIN_TYPES
-        and tensor.layout is torch.strided
-        and not tensor.is_quantized
-        and not tensor.is_meta
-        for tensor in tensors
-    )
-    return are_plain and _num_bytes(tensors) <= MAX_SHARED_BYTES
+    return all(map(is_plain, tensors)) and _num_bytes(tensors) <= MAX_SHARED_BYTES
 
 
 def _state(subject: Subject) -> Iterator[tuple[str, torch.Tensor]]:

@@ -14,10 +14,8 @@ from typing import Any
 
 import torch
 
-# Other types may hold anything behind their shape.
+# Subclasses (lazy, distributed, quantised by a library) may hold anything behind their shape.
 _PLAIN_TYPES = (torch.Tensor, torch.nn.Parameter)
-
-
 # Values of other types are left alone: nothing says how to copy them.
 _ATTRIBUTE_TYPES = (type(None), bool, int, float, str, tuple, list, dict, torch.Tensor)
 # Every module has these: parameters, buffers, hooks, other modules.
@@ -73,30 +71,27 @@ class ModuleState:
 class StartState:
     """The seed, and tensors with copies of their first contents, in the memory of the host.
 
-    `generators` are those of the model itself, with their first states. `modules` are restored on
-    request alone: compiled code has guards on attributes, which a restored one may not pass.
+    `generators` are those of the model itself, with their first states. `modules` are restored
+    on request only: compiled code has guards on attributes, which a restored one may not pass.
     """
 
     seed: int
     tensors: tuple[tuple[torch.Tensor, torch.Tensor], ...]
-    generators: tuple[tuple[torch.Generator, torch.Tensor], ...] = ()
-    modules: tuple[ModuleState, ...] = ()
+    generators: tuple[tuple[torch.Generator, torch.Tensor], ...]
+    modules: tuple[ModuleState, ...]
 
     @classmethod
     def of(
-        cls, tensors: Iterable[torch.Tensor], *, seed: int, model: torch.nn.Module | None = None
+        cls, tensors: Iterable[torch.Tensor], *, seed: int, model: torch.nn.Module
     ) -> StartState:
-        """Return the present state of `tensors` and `model`; tensors without plain bytes are left
-        out.
-        """
-        plain = [tensor.detach() for tensor in tensors if _is_plain(tensor)]
-        modules = () if model is None else tuple(map(ModuleState.of, model.modules()))
-        generators = () if model is None else tuple(own_generators(model))
+        """Return the present state of `tensors` and `model`, without tensors that are not plain."""
+        plain = [tensor.detach() for tensor in tensors if is_plain(tensor)]
+        modules = list(model.modules())
         return cls(
             seed=seed,
             tensors=tuple((item, item.cpu().clone()) for item in plain),
-            generators=tuple((item, item.get_state()) for item in generators),
-            modules=modules,
+            generators=tuple((item, item.get_state()) for item in _own_generators(modules)),
+            modules=tuple(map(ModuleState.of, modules)),
         )
 
     def restore_modules(self) -> None:
@@ -121,9 +116,8 @@ class StartState:
         seed_generators(self.seed)
 
 
-def own_generators(model: torch.nn.Module) -> Iterator[torch.Generator]:
-    """Yield the generators in attributes of the modules of `model`."""
-    for module in model.modules():
+def _own_generators(modules: Iterable[torch.nn.Module]) -> Iterator[torch.Generator]:
+    for module in modules:
         for value in vars(module).values():
             if isinstance(value, torch.Generator):
                 yield value
@@ -150,7 +144,8 @@ def generator_state() -> tuple[object, ...]:
     return tuple(states)
 
 
-def _is_plain(tensor: torch.Tensor) -> bool:
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Return whether the bytes of `tensor` are its contents, and can be read."""
     return (
         type(tensor) in _PLAIN_TYPES
         and tensor.layout is torch.strided

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,11 +12,15 @@ import torch
 
 from compile_hud.db.records.results import Case
 from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.models_zoo.catalog.spec import NO_BACKEND
 from compile_hud.runner.measure.compile.cuda_graph import is_graphed
 from compile_hud.runner.measure.compile.dynamo import CompileCounts, has_recorded_cudagraphs
+from compile_hud.runner.measure.compile.instructions import InstructionCounter
+from compile_hud.runner.measure.compile.peak_memory import CompilePeaks, recorded_peaks
 from compile_hud.runner.measure.compile.phases import CompileClock
 from compile_hud.runner.measure.device import Device
 from compile_hud.runner.measure.model_transforms import repeated_blocks
+from compile_hud.runner.measure.resources.cpu_counters import PerfInterface
 from compile_hud.runner.measure.runtimes.registry import compile_options, is_exported
 from compile_hud.runner.protocol.messages import Workload
 
@@ -25,11 +30,12 @@ CUDAGRAPH_MODES: Mapping[str, str] = {
     "reduce-overhead": "default",
     "max-autotune": "max-autotune-no-cudagraphs",
 }
-# On CUDA an autotuning mode also tunes pointwise and reduction kernels, so it still has an effect.
+# An autotuning mode without choices may still generate other code: it lowers convolutions to
+# products, and tunes pointwise kernels on CUDA. The hash of the code is compared with default's.
 NOTHING_AUTOTUNED = RunWarning(
     code="no-gemm-autotuned",
     text="Inductor autotuned no matrix product",
-    hint="the model has none, or Inductor finds this GPU too small for its templates",
+    hint="the model has none, or Inductor has no template for it on this device",
 )
 UNKNOWN_CUDAGRAPHS = RunWarning(
     code="cudagraphs-unknown",
@@ -69,6 +75,10 @@ class CompileTimes:
     # CPU seconds of this process and of the compilers it ran, first calls and later ones.
     first_cpu_s: float = 0.0
     later_cpu_s: float = 0.0
+    peaks: CompilePeaks = field(default_factory=CompilePeaks)
+    # Instructions of the first calls beyond those of the later ones; None with a reason.
+    instructions: float | None = None
+    missing_instructions: str = ""
 
     @property
     def compile_cpu_s(self) -> float:
@@ -90,7 +100,12 @@ class CompileTimes:
 
 def is_by_dynamo(case: Case) -> bool:
     """Return whether the variant of `case` executes code of torch.compile."""
-    return not (case.backend == "eager" or is_graphed(case) or is_exported(case))
+    return not (is_uncompiled(case) or is_graphed(case) or is_exported(case))
+
+
+def is_uncompiled(case: Case) -> bool:
+    """Return whether the variant of `case` is in eager mode, transformed or not."""
+    return case.backend in ("eager", NO_BACKEND)
 
 
 def compile_model(model: torch.nn.Module, *, case: Case, workload: Workload) -> Callable[..., Any]:
@@ -126,25 +141,42 @@ def time_compilation(
     device: Device,
     clock: CompileClock | None = None,
     cpu_s: Callable[[], float] = family_cpu_s,
+    kernel: PerfInterface | None = None,
 ) -> CompileTimes:
     """Return the times of the first calls of `step`, which compile, and of later ones.
 
     `clock` records the events of the compilations.
     """
     booked = CompileClock() if clock is None else clock
-    start_cpu_s = cpu_s()
-    first = tuple(device.time_call(step) for _ in range(NUM_COMPILE_CALLS))
-    middle_cpu_s = cpu_s()
-    phases_s, num_compiles = dict(booked.phases_s), booked.num_compiles()
-    later = tuple(device.time_call(step) for _ in range(NUM_COMPILE_CALLS))
+    with closing(InstructionCounter(kernel=kernel)) as counter:
+        counts = [counter.read()]
+        with recorded_peaks(device) as peaks:
+            start_cpu_s = cpu_s()
+            first = tuple(device.time_call(step) for _ in range(NUM_COMPILE_CALLS))
+            middle_cpu_s = cpu_s()
+        counts.append(counter.read())
+        phases_s, num_compiles = dict(booked.phases_s), booked.num_compiles()
+        later = tuple(device.time_call(step) for _ in range(NUM_COMPILE_CALLS))
+        counts.append(counter.read())
     return CompileTimes(
+        instructions=_compile_instructions(counts),
+        missing_instructions=counter.missing,
         first_calls_s=first,
         later_calls_s=later,
         phases_s=phases_s,
         num_late_compiles=booked.num_compiles() - num_compiles,
         first_cpu_s=middle_cpu_s - start_cpu_s,
         later_cpu_s=cpu_s() - middle_cpu_s,
+        peaks=peaks,
     )
+
+
+def _compile_instructions(counts: Sequence[float | None]) -> float | None:
+    """Return the instructions between the first two readings beyond those between the last two."""
+    start, middle, end = counts
+    if start is None or middle is None or end is None:
+        return None
+    return max(0.0, (middle - start) - (end - middle))
 
 
 def runs_compiled_code(step: Callable[[], object]) -> bool:
@@ -182,11 +214,7 @@ def effective_mode(
         elif has_recorded_cudagraphs() is None:
             notes.append(UNKNOWN_CUDAGRAPHS)
     if mode in AUTOTUNE_MODES and counts.num_autotuned == 0:
-        if device.is_cuda:
-            notes.append(NOTHING_AUTOTUNED)
-        else:
-            mode = "default"
-            reasons.append("Inductor found nothing to autotune on this device")
+        notes.append(NOTHING_AUTOTUNED)
     if mode != case.mode:
         hint = (
             "read the skip reasons in the result's details"
@@ -219,6 +247,6 @@ def fallback(requested: str, *, ran: str, why: str, hint: str) -> RunWarning:
     """Return the warning that another mode ran than the requested one."""
     return RunWarning(
         code="mode-fallback",
-        text=f"asked for {requested}, ran as {ran}: {why}",
+        text=f"{requested} fell back to {ran}: {why}",
         hint=hint,
     )

@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 import logging
 import re
-import traceback
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +22,12 @@ import torch
 from torch._inductor.virtualized import V
 
 from compile_hud.db.records.run_warning import RunWarning
-from compile_hud.runner.measure.compile.source_locations import GUARD_HINT, short_location
+from compile_hud.db.shared.text import one_line, shortened
+from compile_hud.runner.measure.compile.source_locations import (
+    GUARD_HINT,
+    frames_in,
+    short_location,
+)
 from compile_hud.runner.protocol.messages import LaunchReport
 
 _TORCH_FOLDER = Path(torch.__file__).parent
@@ -144,18 +148,19 @@ class CompilerWarnings:
             return
         kind = next((kind for kind in _KINDS if re.search(kind.pattern, text)), None)
         code = _OTHER_CODE if kind is None else kind.code
-        at = f" (at {location})" if location else ""
-        self._add(code, f"{component}: {_shortened(text)}{at}")
+        shown = shortened(one_line(text), limit=MAX_TEXT_CHARS)
+        self._add(code, f"{component}: {shown}", location=location)
 
     def record_fallback(self, text: str, *, location: str = "") -> None:
         """Record the operator that Inductor's log line `text` leaves to ATen."""
         match = _FALLBACK.search(text)
         if match is not None:
-            at = f" (at {location})" if location else ""
-            self._add(_FALLBACK_CODE, f"{match['operator']}{at}")
+            self._add(_FALLBACK_CODE, match["operator"], location=location)
 
-    def _add(self, code: str, text: str) -> None:
+    def _add(self, code: str, text: str, *, location: str) -> None:
         texts = self.texts.setdefault(code, [])
+        if location:
+            text += f" (at {location})"
         if text not in texts:
             texts.append(text)
 
@@ -186,10 +191,8 @@ def recorded_warnings() -> Iterator[CompilerWarnings]:
         (logging.getLogger(name), _Handler(recorder, component=component))
         for name, component in _LOGGERS.items()
     ]
-    graph_log, level = (
-        logging.getLogger(_FALLBACK_LOGGER),
-        logging.getLogger(_FALLBACK_LOGGER).level,
-    )
+    graph_log = logging.getLogger(_FALLBACK_LOGGER)
+    level = graph_log.level
     fallbacks = _FallbackFilter(recorder, is_reported=graph_log.isEnabledFor(logging.INFO))
     show = warnings.showwarning
 
@@ -271,7 +274,7 @@ def _location() -> str:
         # An input of the graph has no line of its own: its first reader has.
         for item in (node, *getattr(node, "users", ())):
             if trace := getattr(item, "stack_trace", None):
-                return short_location(_frames(trace))
+                return short_location(frames_in(trace))
     context = getattr(torch._guards, "TracingContext", None)
     extract = getattr(context, "extract_stack", None)
     return "" if extract is None else short_location(list(extract()))
@@ -285,21 +288,6 @@ def _nodes() -> Iterator[object]:
         frame = None if frame is None else frame.f_back
         if frame is not None and isinstance(node := frame.f_locals.get("node"), torch.fx.Node):
             yield node
-
-
-_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
-
-
-def _frames(text: str) -> Sequence[traceback.FrameSummary]:
-    return [
-        traceback.FrameSummary(item["file"], int(item["line"]), item["function"], lookup_line=False)
-        for item in _FRAME.finditer(text)
-    ]
-
-
-def _shortened(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= MAX_TEXT_CHARS else f"{line[: MAX_TEXT_CHARS - 3]}..."
 
 
 def _joined(code: str, texts: Sequence[str]) -> str:

@@ -17,7 +17,8 @@ from typing import Any
 import torch
 import torch._dynamo.utils as dynamo_utils
 
-from compile_hud.runner.measure.compile.phases import CompileClock
+from compile_hud.runner.measure.compile.cache_log import CacheLog, recorded_texts
+from compile_hud.runner.measure.compile.phases import CompileClock, CompileKey
 from compile_hud.runner.measure.compile.source_locations import (
     MAX_LOCATIONS,
     CodeLocation,
@@ -29,6 +30,8 @@ from compile_hud.runner.measure.compile.source_locations import (
     shorten,
 )
 
+# A model that recompiles at each call has thousands; the longest say most.
+MAX_LISTED = 64
 # Dynamo keeps the metrics of its last 64 compilations only; a model that recompiles has more.
 MAX_COMPILATIONS = 4096
 _TORCH_FOLDER = str(Path(torch.__file__).parent)
@@ -59,6 +62,30 @@ class CompileCounts:
     cache: Mapping[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompilationRecord:
+    """One compilation: wall seconds by phase, its function, and the guard that failed before it.
+
+    The numbers of operators and guards are those of the forward; None if torch has none.
+    """
+
+    compile_id: str
+    is_backward: bool
+    phases_s: Mapping[str, float]
+    function: str
+    file: str
+    line: int | None
+    reason: str
+    failure: str
+    num_ops: int | None
+    num_guards: int | None
+
+    @property
+    def total_s(self) -> float:
+        """Return the seconds of all phases."""
+        return sum(self.phases_s.values())
+
+
 def reset() -> None:
     """Forget every compiled function and every counter."""
     torch._dynamo.reset()
@@ -77,33 +104,96 @@ def forget_counts() -> None:
 
 
 @contextmanager
-def recorded_compiles(clock: CompileClock) -> Iterator[None]:
-    """Report every compilation event to `clock` during the block.
+def recorded_compiles(clock: CompileClock, caches: CacheLog | None = None) -> Iterator[None]:
+    """Report every compilation event to `clock` and look-ups to `caches` during the block.
 
-    The clock stays empty if this torch reports no events.
+    Both stay empty if this torch reports no events.
     """
+    log = CacheLog() if caches is None else caches
+    with recorded_texts(log), _recorded_events(clock, log):
+        yield
+
+
+@contextmanager
+def _recorded_events(clock: CompileClock, caches: CacheLog) -> Iterator[None]:
     get_logger = getattr(dynamo_utils, "get_chromium_event_logger", None)
     logger = None if get_logger is None else get_logger()
     start = getattr(logger, "log_event_start", None)
     end = getattr(logger, "log_event_end", None)
+    instant = getattr(logger, "log_instant_event", lambda *_args, **_kwargs: None)
     if start is None or end is None:
         yield
         return
 
     def on_start(event_name: str, *args: Any, **kwargs: Any) -> None:
-        clock.begin(event_name)
+        clock.begin(event_name, compile_id=_compile_id(kwargs.get("compile_id")))
         start(event_name, *args, **kwargs)
 
     def on_end(event_name: str, *args: Any, **kwargs: Any) -> None:
         end(event_name, *args, **kwargs)
         clock.end(event_name)
 
+    def on_instant(
+        event_name: str, time_ns: int, metadata: Any = None, *args: Any, **kwargs: Any
+    ) -> None:
+        caches.record_event(event_name, metadata or {})
+        instant(event_name, time_ns, metadata, *args, **kwargs)
+
     # The methods of the instance are replaced, so that removing them restores the class's own.
-    logger.__dict__.update(log_event_start=on_start, log_event_end=on_end)
+    logger.__dict__.update(
+        log_event_start=on_start, log_event_end=on_end, log_instant_event=on_instant
+    )
     try:
         yield
     finally:
-        del logger.__dict__["log_event_start"], logger.__dict__["log_event_end"]
+        for name in ("log_event_start", "log_event_end", "log_instant_event"):
+            del logger.__dict__[name]
+
+
+def _compile_id(stated: object) -> str:
+    """Return the id of the compilation in progress, empty without one."""
+    context = getattr(torch._guards, "CompileContext", None)
+    current = getattr(context, "current_compile_id", None)
+    compile_id = stated or (None if current is None else current())
+    return "" if compile_id is None else str(compile_id)
+
+
+def read_compilations(clock: CompileClock) -> list[CompilationRecord]:
+    """Return the compilations that `clock` recorded, the function of each and the failed guard.
+
+    Compilations beyond MAX_LISTED are left out: the ones that took the shortest.
+    """
+    metrics = {str(item.compile_id): item for item in reversed(_forward_metrics())}
+    compilations = [
+        _compilation(key, phases_s=phases_s, item=metrics.get(key.compile_id))
+        for key, phases_s in clock.phases_of_s.items()
+    ]
+    least_s = sorted((item.total_s for item in compilations), reverse=True)[:MAX_LISTED][-1:]
+    return [item for item in compilations if item.total_s >= least_s[0]][:MAX_LISTED]
+
+
+def _forward_metrics() -> list[Any]:
+    return [
+        item
+        for item in _compilation_metrics()
+        if getattr(item, "compile_id", None) and getattr(item, "is_forward", True) is not False
+    ]
+
+
+def _compilation(key: CompileKey, *, phases_s: Mapping[str, float], item: Any) -> CompilationRecord:
+    recompile = None if not _text(item, "recompile_reason") else _recompile(item)
+    return CompilationRecord(
+        compile_id=key.compile_id,
+        is_backward=key.is_backward,
+        phases_s=dict(phases_s),
+        function=_text(item, "co_name") or "",
+        file=_text(item, "co_filename") or "",
+        line=getattr(item, "co_firstlineno", None),
+        reason=recompile.reason if recompile is not None else "",
+        failure=_text(item, "fail_type") or "",
+        num_ops=getattr(item, "graph_op_count", None),
+        num_guards=getattr(item, "guard_count", None),
+    )
 
 
 def read_counts() -> CompileCounts:

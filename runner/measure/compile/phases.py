@@ -17,12 +17,13 @@ from dataclasses import dataclass, field
 DYNAMO, AOT, INDUCTOR, BACKEND = "dynamo", "aot", "inductor", "backend"
 AUTOTUNE, CUDAGRAPHS = "autotune", "cudagraphs"
 
+_BACKWARD = "entire_backward_compile"
 # An event begins a compilation when it is the outermost one and has one of these names. Triton
 # kernels may be compiled and tuned, and CUDA graphs recorded, while the compiled function runs.
 _ROOTS = {
     "entire_frame_compile": DYNAMO,
     # A backward that is compiled when it is first needed, outside of Dynamo.
-    "entire_backward_compile": AOT,
+    _BACKWARD: AOT,
     "CachingAutotuner.slow_precompile_config": BACKEND,
     "CachingAutotuner.benchmark_all_configs": AUTOTUNE,
     "CachingAutotuner.coordinate_descent_tuning": AUTOTUNE,
@@ -61,12 +62,25 @@ def phase_of(name: str) -> str | None:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileKey:
+    """A compilation: torch's id of it, `0/1` for the first recompile, and its direction.
+
+    A backward that is compiled when it is first needed has the id of its forward. The id is empty
+    for work that torch assigns to no compilation.
+    """
+
+    compile_id: str
+    is_backward: bool
+
+
 @dataclass(slots=True)
 class _Stack:
     """The open events of one thread: name and phase of each, and when time was last booked."""
 
     events: list[tuple[str, str]] = field(default_factory=list)
     booked_until_s: float = 0.0
+    key: CompileKey = field(default_factory=lambda: CompileKey(compile_id="", is_backward=False))
 
 
 class CompileClock:
@@ -76,10 +90,12 @@ class CompileClock:
         self._now_s = now_s
         self._stacks: dict[int, _Stack] = {}
         self.phases_s: dict[str, float] = {}
+        # The same seconds by compilation, in the order in which these began.
+        self.phases_of_s: dict[CompileKey, dict[str, float]] = {}
         self._began: list[tuple[str, float]] = []
 
-    def begin(self, name: str) -> None:
-        """Note that event `name` began in this thread."""
+    def begin(self, name: str, *, compile_id: str = "") -> None:
+        """Note that event `name` of a compilation began in this thread."""
         stack = self._stacks.setdefault(threading.get_ident(), _Stack())
         if not stack.events and name not in _ROOTS:
             return
@@ -87,8 +103,10 @@ class CompileClock:
         phase = phase_of(name) or stack.events[-1][1]
         if not stack.events:
             self._began.append((phase, now_s))
+            stack.key = CompileKey(compile_id=compile_id, is_backward=name == _BACKWARD)
         stack.events.append((name, phase))
         self.phases_s.setdefault(phase, 0.0)
+        self.phases_of_s.setdefault(stack.key, {}).setdefault(phase, 0.0)
 
     def end(self, name: str) -> None:
         """Note that event `name` ended in this thread."""
@@ -113,6 +131,8 @@ class CompileClock:
     def _book(self, stack: _Stack) -> float:
         now_s = self._now_s()
         if stack.events:
-            self.phases_s[stack.events[-1][1]] += now_s - stack.booked_until_s
+            phase, time_s = stack.events[-1][1], now_s - stack.booked_until_s
+            self.phases_s[phase] += time_s
+            self.phases_of_s[stack.key][phase] += time_s
         stack.booked_until_s = now_s
         return now_s

@@ -121,10 +121,14 @@ def failure_reason(error: BaseException, *, location: str = "") -> str:
 def quoted_frames(error: BaseException) -> list[FrameSummary]:
     """Return the lines of the model that Dynamo quotes in `error`, the innermost last."""
     # Dynamo quotes it last, after more advice than fits on a line.
-    quoted = str(error).partition(USER_CODE)[2]
+    return frames_in(str(error).partition(USER_CODE)[2])
+
+
+def frames_in(text: str) -> list[FrameSummary]:
+    """Return the frames of the traceback in `text`, the innermost last."""
     return [
         FrameSummary(match["file"], int(match["line"]), match["function"], lookup_line=False)
-        for match in _FRAME.finditer(quoted)
+        for match in _FRAME.finditer(text)
     ]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.runner.measure.compile.cache_report import is_filled_cache_hit, report_caches
 from compile_hud.runner.measure.compile.code_signature import generated_code_sha256
 from compile_hud.runner.measure.compile.compiler import (
     CompileTimes,
@@ -23,9 +24,17 @@ from compile_hud.runner.measure.compile.compiler import (
 from compile_hud.runner.measure.compile.cuda_graph import GraphedModel, is_graphed
 from compile_hud.runner.measure.compile.dynamo import (
     CompileCounts,
+    read_compilations,
     read_counts,
     read_guard_kinds,
     reset,
+)
+from compile_hud.runner.measure.compile.peak_memory import (
+    METHOD_COMPILERS,
+    METHOD_DEVICE,
+    METHOD_HOST,
+    NO_MARK,
+    CompilePeaks,
 )
 from compile_hud.runner.measure.compile.phases import AOT, BACKEND, DYNAMO, INDUCTOR, CompileClock
 from compile_hud.runner.measure.compile.source_locations import GUARD_HINT, CodeLocation
@@ -86,7 +95,9 @@ def report_counts(context: Context, forward: Forward) -> None:
     if counts.skipped and counts.num_graphs > 0:
         _report_skipped(context, skipped=counts.skipped)
     _report_sampling(context, recompiles=counts.recompiles)
+    compilations = read_compilations(context.compiles)
     findings.details.update(
+        compilations=[dataclasses.asdict(item) for item in compilations],
         graph_breaks=[dataclasses.asdict(location) for location in counts.graph_breaks],
         recompiles=[dataclasses.asdict(location) for location in counts.recompiles],
         guards=kinds,
@@ -179,6 +190,8 @@ def _report_times(
     findings.details["first_calls_s"] = list(times.first_calls_s)
     details: dict[str, Any] = {"state": state, "load_s": load_s, "cache": dict(counts.cache)}
     findings.details["compile"] = details
+    _report_peaks(context, peaks=times.peaks)
+    report_caches(context, counts=counts)
     if times.num_late_compiles:
         findings.warn(
             "still-compiling",
@@ -187,6 +200,7 @@ def _report_times(
             hint="look at the recompiles in the result's details",
         )
         return
+    _report_instructions(context, times=times)
     details |= {"compile_s": times.compile_s + load_s, "phases_s": times.split_s}
     num_calls = len(times.first_calls_s)
     method = f"first {num_calls} calls minus as many later ones"
@@ -200,23 +214,55 @@ def _report_times(
             if phase in times.phases_s:
                 method = f"wall time in this phase during the first {num_calls} calls, cache empty"
                 findings.add(name, (times.phases_s[phase],), method=method)
-    elif _is_warm(counts):
+    elif is_filled_cache_hit(counts.cache):
         filled = {"warm": "compile_warm_s", "artifacts": "compile_artifacts_s"}
         how = "cache filled" if state == "warm" else "cache loaded from artifacts, loading included"
         findings.add(filled[state], (times.compile_s + load_s,), method=f"{method}, {how}")
-    elif context.request.case.backend == "inductor" and counts.num_graphs > 0:
-        num_misses = counts.cache.get("fxgraph_misses", 0)
-        findings.warn(
-            "cache-miss",
-            f"the filled compile cache was not hit ({num_misses} of {counts.num_graphs} graphs"
-            f" missed, launch with {state} cache): no {state} compile time",
-            hint="run with TORCH_LOGS=+torch._inductor.codecache to see why",
+
+
+def _report_peaks(context: Context, *, peaks: CompilePeaks) -> None:
+    """Report the peak memory of the first calls: a metric if the cache was empty."""
+    findings = context.findings
+    is_cold = context.request.cache_state == "cold"
+    memory: dict[str, int] = {}
+    for name, peak, method in (
+        ("host", peaks.host, METHOD_HOST),
+        ("device", peaks.device, METHOD_DEVICE),
+    ):
+        if peak is None:
+            continue
+        memory |= {f"{name} before": peak.before, f"{name} peak": peak.peak}
+        if is_cold:
+            findings.add(f"compile_peak_{name}_bytes", (float(peak.growth),), method=method)
+    if peaks.compilers_bytes is not None:
+        memory["compilers peak"] = peaks.compilers_bytes
+        if is_cold and peaks.compilers_bytes:
+            method = METHOD_COMPILERS.format(interval_s=peaks.interval_s)
+            value = float(peaks.compilers_bytes)
+            findings.add("compile_peak_compilers_bytes", (value,), method=method)
+    findings.details["compile"]["memory_bytes"] = memory
+    if peaks.host is None:
+        _add_missing(context, "compile_peak_host_bytes", why=NO_MARK)
+
+
+def _report_instructions(context: Context, *, times: CompileTimes) -> None:
+    """Report the instructions of the compilation: a metric if the cache was empty."""
+    if times.instructions is None:
+        _add_missing(context, "compile_instructions", why=times.missing_instructions)
+        return
+    context.findings.details["compile"]["instructions"] = times.instructions
+    if context.request.cache_state == "cold":
+        num_calls = len(times.first_calls_s)
+        method = (
+            f"perf_event_open, first {num_calls} calls minus as many later ones, cache empty; this"
+            " thread and the processes that it started"
         )
+        context.findings.add("compile_instructions", (times.instructions,), method=method)
 
 
-def _is_warm(counts: CompileCounts) -> bool:
-    # A single recompiled graph takes as long as all the cached ones together.
-    return counts.cache.get("fxgraph_hits", 0) > 0 and counts.cache.get("fxgraph_misses", 0) == 0
+def _add_missing(context: Context, metric: str, *, why: str) -> None:
+    costs = context.findings.details.setdefault("compile_costs", {"missing": {}})
+    costs["missing"][metric] = why
 
 
 def _load_artifacts(request: LaunchRequest) -> float:

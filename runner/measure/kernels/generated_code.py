@@ -117,6 +117,24 @@ def visible_kernels() -> Iterator[FirstCalls]:
         yield calls
 
 
+def register_spills() -> dict[str, int]:
+    """Return the register spills of each Triton kernel by its name in a trace, as far as known.
+
+    Inductor leaves one launcher of a kernel after autotuning; of several none is the chosen one.
+    """
+    spills: dict[str, int] = {}
+    for module in generated_modules():
+        for name, function in vars(module).items():
+            launchers = getattr(function, "launchers", None)
+            if _language(name, function) != "triton" or not isinstance(launchers, list):
+                continue
+            number = getattr(launchers[0], "n_spills", None) if len(launchers) == 1 else None
+            if isinstance(number, int):
+                # Graphs number their kernels alike, and a trace cannot tell these apart.
+                spills[name] = max(number, spills.get(name, 0))
+    return spills
+
+
 def _language(name: str, function: Any) -> str:
     """Return the language of the kernel `name` in a module, empty if it is no kernel."""
     if name.startswith("cpp_") and callable(function):

@@ -24,10 +24,12 @@ from torch.nn.modules.module import (
 )
 from torch.profiler import ProfilerActivity
 
+from compile_hud.runner.measure.compile.compiler import is_uncompiled
 from compile_hud.runner.measure.context import Context, Forward
 from compile_hud.runner.measure.kernels.generated_code import (
     FirstCalls,
     generated_kernels,
+    register_spills,
     visible_kernels,
 )
 from compile_hud.runner.measure.kernels.library_calls import shown_library_calls
@@ -94,7 +96,8 @@ def _profile(context: Context, forward: Forward, *, num_iterations: int, path: P
     activities = [ProfilerActivity.CPU]
     if device.is_cuda:
         activities.append(ProfilerActivity.CUDA)
-    modules = module_ranges(context.subject.model) if context.is_eager else nullcontext()
+    is_shown = is_uncompiled(context.request.case)
+    modules = module_ranges(context.variant.model) if is_shown else nullcontext()
     with (
         modules,
         torch.profiler.profile(
@@ -142,6 +145,7 @@ def module_ranges(model: torch.nn.Module) -> Iterator[None]:
 def _notes(origins: Origins, *, calls: FirstCalls) -> dict[str, KernelNote]:
     """Return the notes on each generated kernel, under its name in the trace."""
     notes = {}
+    spills = register_spills()
     for kernel in generated_kernels():
         graphs = origins.get(kernel.name, [])
         known = graphs[kernel.index] if kernel.index < len(graphs) else Provenance()
@@ -154,5 +158,6 @@ def _notes(origins: Origins, *, calls: FirstCalls) -> dict[str, KernelNote]:
             dtype=work.dtype if work else "",
             origins=tuple(known.origins),
             arguments=tuple(calls.get(kernel.shown_name, ())),
+            spills=spills.get(kernel.shown_name),
         )
     return notes

@@ -25,12 +25,15 @@ PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
 
 TYPE_HARDWARE, TYPE_SOFTWARE = 0, 1
 _ATTR_BYTES = 128
-_DISABLED, _EXCLUDE_KERNEL, _EXCLUDE_HYPERVISOR = 1 << 0, 1 << 5, 1 << 6
-_FORMAT_TIMES_AND_GROUP = 1 | 2 | 8
+_DISABLED, _INHERIT, _EXCLUDE_KERNEL, _EXCLUDE_HYPERVISOR = 1 << 0, 1 << 1, 1 << 5, 1 << 6
+_FORMAT_TIMES = 1 | 2
+_FORMAT_TIMES_AND_GROUP = _FORMAT_TIMES | 8
 _IOC_ENABLE = 0x2400
 _IOC_FLAG_GROUP = 1
 _FLAG_CLOEXEC = 8
 _THIS_THREAD, _ANY_CPU = 0, -1
+# The value and the two times.
+_FAMILY_BYTES = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +141,37 @@ class CounterGroup:
             self._kernel.close(counter)
 
 
+class FamilyCounter:
+    """One event of this thread and of each thread and process that it starts while it is open."""
+
+    def __init__(self, counter: int, *, kernel: PerfInterface) -> None:
+        self._counter = counter
+        self._kernel = kernel
+
+    def read(self) -> CounterReading:
+        """Return the total so far, of ended processes too; raise OSError."""
+        value, enabled_ns, running_ns = struct.unpack(
+            "=3Q", self._kernel.read(self._counter, _FAMILY_BYTES)
+        )
+        return CounterReading(values=(value,), enabled_ns=enabled_ns, running_ns=running_ns)
+
+    def close(self) -> None:
+        self._kernel.close(self._counter)
+
+
+def open_family(event: CounterEvent, *, kernel: PerfInterface) -> FamilyCounter:
+    """Return a counter that counts from now on; raise OSError where that is refused."""
+    # Kernels before 6.12 refuse to read a group whose events are inherited.
+    attributes = attribute_bytes(event, is_leader=True, is_inherited=True)
+    counter = kernel.open(attributes, leader=-1)
+    try:
+        kernel.enable(counter)
+    except OSError:
+        kernel.close(counter)
+        raise
+    return FamilyCounter(counter, kernel=kernel)
+
+
 def open_group(events: Sequence[CounterEvent], *, kernel: PerfInterface) -> CounterGroup:
     """Return `events` as a group that counts from now on; raise OSError where that is refused."""
     counters: list[int] = []
@@ -154,15 +188,16 @@ def open_group(events: Sequence[CounterEvent], *, kernel: PerfInterface) -> Coun
     return CounterGroup(counters, events=events, kernel=kernel)
 
 
-def attribute_bytes(event: CounterEvent, *, is_leader: bool) -> bytes:
+def attribute_bytes(event: CounterEvent, *, is_leader: bool, is_inherited: bool = False) -> bytes:
     """Return `struct perf_event_attr` for `event`, everything else in it zero."""
     flags = _DISABLED if is_leader else 0
+    if is_inherited:
+        flags |= _INHERIT
     if event.is_user_only:
         flags |= _EXCLUDE_KERNEL | _EXCLUDE_HYPERVISOR
     # type, size, config, sample_period, sample_type, read_format, flags
-    head = struct.pack(
-        "=IIQQQQQ", event.type, _ATTR_BYTES, event.config, 0, 0, _FORMAT_TIMES_AND_GROUP, flags
-    )
+    layout = _FORMAT_TIMES if is_inherited else _FORMAT_TIMES_AND_GROUP
+    head = struct.pack("=IIQQQQQ", event.type, _ATTR_BYTES, event.config, 0, 0, layout, flags)
     return head.ljust(_ATTR_BYTES, b"\0")
 
 

@@ -15,6 +15,7 @@ from compile_hud.runner.measure import steps
 from compile_hud.runner.measure.accuracy import metrics as accuracy
 from compile_hud.runner.measure.accuracy import oracle_cache
 from compile_hud.runner.measure.compile import compiler as compiling
+from compile_hud.runner.measure.compile import peak_memory
 from compile_hud.runner.measure.latency import steady_state as settling
 from compile_hud.runner.measure.latency import timing
 from compile_hud.runner.measure.resources import counters_step, energy, telemetry
@@ -49,6 +50,8 @@ def row_name(row: Sequence[str]) -> str:
         f"within {settling.STEADY_SPREAD * 100:g} % (`SETTLED_SPREAD`)",
         f"at most {timing.MAX_WARMUP_ROUNDS} (`MAX_WARMUP_ROUNDS`)",
         f"the first {compiling.NUM_COMPILE_CALLS} (`NUM_COMPILE_CALLS`) calls",
+        f"reads their marks every {peak_memory.MIN_INTERVAL_S * 1e3:g} ms and takes at most"
+        f" {peak_memory.MAX_SHARE:.1%} of a core".replace("%", " %"),
         f"at most every {telemetry.MIN_INTERVAL_S * 1e3:g} ms (`MIN_INTERVAL_S`)",
         f"at least {energy.NVML_S:g} s on a GPU (`NVML_S`)",
         f"after {energy.NVML_SETTLE_S:g} s (`NVML_SETTLE_S`)",

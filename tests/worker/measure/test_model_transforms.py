@@ -72,10 +72,29 @@ def test_a_transformed_variant_is_measured_with_plain_eager(executor: LocalExecu
 
 
 @pytest.mark.parametrize(
+    ("model", "variant", "phase"),
+    [
+        ("convolution", "eager-channels-last", "inference"),
+        ("plain", "eager-fused-adamw", "training"),
+    ],
+)
+def test_a_transformed_eager_variant_compiles_nothing(
+    executor: LocalExecutor, model: str, variant: str, phase: str
+) -> None:
+    result = executor.execute(order(model, variant=variant, phase=Phase(phase)))
+    assert result.outcome is Outcome.OK, result.reason
+    assert result.effective_mode == "eager"
+    measured = {item.metric for item in result.measurements}
+    assert {"speedup", "eager_latency_s", "latency_s"} <= measured
+    assert not {name for name in measured if name.startswith("compile_") or name == "graphs"}
+
+
+@pytest.mark.parametrize(
     "variant",
     [
         "channels-last",
         "regional",
+        "eager-channels-last",
     ],
 )
 def test_an_inapplicable_transform_is_skipped_with_the_reason(

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from compile_hud.runner.measure.compile.phases import CompileClock, phase_of
+from compile_hud.runner.measure.compile.phases import CompileClock, CompileKey, phase_of
 
 
 class Script:
@@ -43,6 +43,36 @@ def test_an_inner_phase_interrupts_the_outer_one(script: Script) -> None:
     assert phases_s == {"dynamo": 1 + 64, "aot": 2 + 32, "inductor": 4 + 16, "backend": 8}
     # Together they are the time between the first event and the last.
     assert sum(phases_s.values()) == 127
+
+
+def test_each_compilation_has_its_own_share_of_each_phase(script: Script) -> None:
+    clock = script.clock
+    for name, compile_id, inner_s, outer_s in (
+        ("entire_frame_compile", "0/0", 2.0, 1.0),
+        ("entire_frame_compile", "0/1", 5.0, 0.5),
+        ("entire_backward_compile", "0/0", 7.0, 3.0),
+        ("CachingAutotuner.benchmark_all_configs", "", 0.0, 4.0),
+        ("entire_frame_compile", "0/0", 1.0, 0.0),
+    ):
+        clock.begin(name, compile_id=compile_id)
+        script.now_s += outer_s
+        clock.begin("inductor_compile", compile_id="ignored")
+        script.now_s += inner_s
+        clock.end("inductor_compile")
+        clock.end(name)
+        script.now_s += 100.0
+    own = {
+        (key.compile_id, key.is_backward): phases_s for key, phases_s in clock.phases_of_s.items()
+    }
+    assert own == {
+        ("0/0", False): {"dynamo": 1.0, "inductor": 3.0},
+        ("0/1", False): {"dynamo": 0.5, "inductor": 5.0},
+        ("0/0", True): {"aot": 3.0, "inductor": 7.0},
+        ("", False): {"autotune": 4.0, "inductor": 0.0},
+    }
+    assert list(clock.phases_of_s)[0] == CompileKey(compile_id="0/0", is_backward=False)
+    sums = {name: sum(of.get(name, 0.0) for of in own.values()) for name in clock.phases_s}
+    assert sums == clock.phases_s
 
 
 def test_an_event_without_a_phase_belongs_to_its_parent(script: Script) -> None:

@@ -39,6 +39,12 @@ def test_the_attributes_are_those_of_the_kernel_header() -> None:
     assert packed[48:] == bytes(80)
 
 
+def test_an_inherited_event_has_times_and_no_group() -> None:
+    instructions = HARDWARE[1]
+    packed = attribute_bytes(instructions, is_leader=True, is_inherited=True)
+    assert fields(packed) == (0, 128, 1, 0, 0, 3, 0b1100011)
+
+
 def test_a_follower_starts_with_its_leader_and_may_count_in_the_kernel() -> None:
     switches = next(event for event in SOFTWARE if event.name == "context_switches")
     assert fields(attribute_bytes(switches, is_leader=False)) == (1, 128, 3, 0, 0, 11, 0)

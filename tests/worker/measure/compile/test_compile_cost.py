@@ -22,8 +22,10 @@ from compile_hud.runner.measure.compile.compiler import time_compilation
 from compile_hud.runner.measure.compile.dynamo import recorded_compiles
 from compile_hud.runner.measure.compile.phases import CompileClock
 from compile_hud.runner.measure.device import Device
+from compile_hud.runner.persistence.compile_traces import FOLDER
 from compile_hud.runner.protocol.messages import ShapeSweep
-from tests.support.runs.launches import median, order, step_names
+from compile_hud.runner.traces.compile_log import read_log
+from tests.support.runs.launches import MEGABYTE, median, order, step_names
 
 CPU = Device(kind="cpu", num_threads=1)
 FIXTURE = str(Path(__file__).parents[3] / "fixtures" / "odd_models.py")
@@ -73,6 +75,18 @@ def test_a_compile_is_cold_then_warm_then_from_artifacts(executor: LocalExecutor
         assert measurement is not None
         assert measurement.samples == (item["compile_s"],)
     assert "cache-miss" not in {warning.code for warning in result.warnings}
+    for state, counts in (("cold", (0, 1)), ("warm", (1, 0))):
+        for cache in ("fxgraph", "aotautograd"):
+            names = [f"{cache}_{state}_{event}" for event in ("hits", "misses", "bypasses")]
+            assert [median(result, name) for name in names] == [*counts, 0]
+    assert cold["cache_reasons"] == warm["cache_reasons"] == artifacts["cache_reasons"] == []
+    memory = cold["memory_bytes"]
+    growth = memory["host peak"] - memory["host before"]
+    assert median(result, "compile_peak_host_bytes") == growth > MEGABYTE
+    # The C++ compiler takes hundreds of megabytes for the headers of torch.
+    compilers_bytes = memory["compilers peak"]
+    assert median(result, "compile_peak_compilers_bytes") == compilers_bytes > 50 * MEGABYTE
+    assert warm["memory_bytes"]["host peak"] < memory["host peak"]
     assert [names[-1] for names in step_names(result)] == ["shapes", "result", "result"]
     assert (median(result, "recompiles"), median(result, "sweep_recompiles")) == (0, 1)
 
@@ -193,7 +207,7 @@ def test_a_model_that_recompiles_at_every_call_until_dynamo_gives_up(
     texts = {warning.code: warning.text for warning in result.warnings}
     assert "no compile time" in texts["still-compiling"]
     assert texts["recompile-limit"] == words
-    assert "ran as eager" in texts["mode-fallback"]
+    assert "fell back to" in texts["mode-fallback"]
     location = result.details["recompiles"][0]
     assert location["reason"].startswith("self.num_calls == ")
     assert (location["file"], "self.num_calls += 1" in source_line(location)) == (FIXTURE, True)
@@ -229,3 +243,18 @@ def test_a_model_that_recompiles_while_samples_are_taken(
 def source_line(location: dict[str, Any]) -> str:
     text = Path(location["file"]).read_text(encoding="ascii")
     return text.splitlines()[int(location["line"]) - 1]
+
+
+@pytest.mark.slow
+def test_a_chosen_case_leaves_a_log_that_hud_reads(
+    executor: LocalExecutor, state_dir: Path
+) -> None:
+    result = executor.execute(order("plain", variant="default", compile_trace="always"))
+    folder = Path(result.details["compile_trace"]["folder"])
+    assert folder.is_relative_to(state_dir.absolute() / FOLDER)
+    (path,) = folder.glob("*.log")
+    (compilation, *_) = read_log(path).compilations
+    assert compilation.compile_id == "0/0"
+    # The log is of a launch of its own: the measured one has the metrics, and no log.
+    assert result.details["num_launches"] == 1
+    assert median(result, "compile_cold_s") > 0

@@ -6,6 +6,7 @@ CUDA graphs are faked where Inductor keeps them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +21,15 @@ from compile_hud.db.records.results import Dtype, Phase
 from compile_hud.runner.measure.compile import compiler as compiling
 from compile_hud.runner.measure.compile import dynamo
 from compile_hud.runner.measure.compile import step as compile_step
-from compile_hud.runner.measure.compile.dynamo import CompileCounts, read_counts, read_guard_kinds
+from compile_hud.runner.measure.compile.cache_log import CacheLog, read_keys, write_keys
+from compile_hud.runner.measure.compile.dynamo import (
+    CompileCounts,
+    read_compilations,
+    read_counts,
+    read_guard_kinds,
+    recorded_compiles,
+)
+from compile_hud.runner.measure.compile.peak_memory import CompilePeaks, MemoryPeak
 from compile_hud.runner.measure.compile.phases import CompileClock
 from compile_hud.runner.measure.compile.source_locations import CodeLocation
 from compile_hud.runner.measure.compile.step import compile_subject, report_counts
@@ -85,6 +94,35 @@ def test_a_recompile_has_the_guard_that_failed() -> None:
     assert counts.at_limit == ()
 
 
+@pytest.mark.usefixtures("fresh_dynamo")
+def test_each_compilation_has_its_function_and_the_guard_that_failed() -> None:
+    clock = CompileClock()
+    compiled = torch.compile(lambda x, n: x + n, backend="eager", dynamic=False)
+    with recorded_compiles(clock):
+        for n in range(3):
+            compiled(torch.ones(1), n)
+    first, *others = read_compilations(clock)
+    assert [item.compile_id for item in (first, *others)] == ["0/0", "0/1", "0/2"]
+    assert [item.reason for item in others] == ["n == 0", "n == 1"]
+    assert (first.function, first.reason, first.is_backward) == ("<lambda>", "", False)
+    assert first.file == __file__
+    assert set(first.phases_s) >= {"dynamo"}
+    assert all(item.num_ops == 1 and item.total_s > 0 for item in (first, *others))
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+def test_the_longest_of_many_compilations_are_reported(time_s: FakeTime) -> None:
+    clock = CompileClock(now_s=time_s)
+    for number in range(dynamo.MAX_LISTED + 5):
+        clock.begin("entire_frame_compile", compile_id=f"{number}/0")
+        time_s.now_s += 1.0 + number
+        clock.end("entire_frame_compile")
+    longest = read_compilations(clock)
+    ids = [f"{number}/0" for number in range(5, dynamo.MAX_LISTED + 5)]
+    assert [item.compile_id for item in longest] == ids
+    assert read_compilations(CompileClock()) == []
+
+
 class FakeTime:
     """A clock that is set."""
 
@@ -111,7 +149,7 @@ def context(time_s: FakeTime, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         workload=Workload(build="", config={}, num_samples=1, num_tokens=None),
         settings=MeasureSettings(),
         launch=0,
-        cache_dir="",
+        cache_dir=str(tmp_path / "cache"),
         report_path="",
         log_path="",
         artifacts_path=str(tmp_path / "artifacts.bin"),
@@ -295,13 +333,20 @@ def test_a_torch_that_changed_its_cuda_graph_trees_does_not_tell(
 
 
 def compile_report(
-    context: Context, monkeypatch: pytest.MonkeyPatch, state: CacheState, **cache: int
+    context: Context,
+    monkeypatch: pytest.MonkeyPatch,
+    state: CacheState,
+    *,
+    peaks: CompilePeaks | None = None,
+    **cache: int,
 ) -> None:
     """Go through the step `compile` of a launch whose graphs were found in the cache or not."""
     counts = replace(NO_COUNTS, cache=cache)
     monkeypatch.setattr(compile_step, "read_counts", lambda: counts)
     monkeypatch.setattr(compile_step, "compile_model", lambda model, **_: model)
     monkeypatch.setattr(Device, "synchronize", lambda _: None)
+    recorded = nullcontext(CompilePeaks() if peaks is None else peaks)
+    monkeypatch.setattr(compiling, "recorded_peaks", lambda _: recorded)
     monkeypatch.setattr(torch.compiler, "load_cache_artifacts", lambda _: None)
     monkeypatch.setattr(Subject, "step", lambda *_: lambda: None)
     Path(context.request.artifacts_path).write_bytes(b"artifacts")
@@ -323,9 +368,143 @@ def test_a_cache_counts_when_every_graph_was_in_it(
     is_hit: bool,
 ) -> None:
     compile_report(context, monkeypatch, state, fxgraph_hits=num_hits, fxgraph_misses=num_misses)
-    assert list(context.findings.metrics) == ([f"compile_{state}_s"] if is_hit else [])
+    times = [name for name in context.findings.metrics if name.endswith("_s")]
+    assert times == ([f"compile_{state}_s"] if is_hit else [])
     assert codes(context) == ([] if is_hit else ["cache-miss"])
     assert context.findings.details["compile"]["state"] == state
+
+
+def test_a_cold_compile_has_the_peaks_as_metrics_and_others_have_details_alone(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peaks = CompilePeaks(
+        host=MemoryPeak(before=100, peak=130),
+        device=MemoryPeak(before=10, peak=14),
+        compilers_bytes=7,
+        interval_s=0.25,
+    )
+    compile_report(context, monkeypatch, "warm", peaks=peaks, fxgraph_hits=1)
+    findings = context.findings
+    assert not [name for name in findings.metrics if name.endswith("_bytes")]
+    memory = {
+        "host before": 100,
+        "host peak": 130,
+        "device before": 10,
+        "device peak": 14,
+        "compilers peak": 7,
+    }
+    assert findings.details["compile"]["memory_bytes"] == memory
+    compile_report(context, monkeypatch, "cold", peaks=peaks)
+    measured = {
+        name: raw.samples for name, raw in findings.metrics.items() if name.endswith("_bytes")
+    }
+    assert measured == {
+        "compile_peak_host_bytes": (30.0,),
+        "compile_peak_compilers_bytes": (7.0,),
+        "compile_peak_device_bytes": (4.0,),
+    }
+    assert "0.25 s" in findings.metrics["compile_peak_compilers_bytes"].method
+    missing = findings.details.get("compile_costs", {"missing": {}})["missing"]
+    assert "compile_peak_host_bytes" not in missing
+
+
+def test_a_peak_that_the_system_refuses_is_missing_with_its_reason(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peaks = CompilePeaks(compilers_bytes=0)
+    compile_report(context, monkeypatch, "cold", peaks=peaks)
+    assert not [name for name in context.findings.metrics if name.endswith("_bytes")]
+    missing = context.findings.details["compile_costs"]["missing"]
+    assert "clear_refs" in missing["compile_peak_host_bytes"]
+
+
+def test_a_warm_launch_has_its_look_ups_as_metrics(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compile_report(context, monkeypatch, "warm", fxgraph_hits=3, aotautograd_hits=2)
+    measured = {
+        name: raw.samples for name, raw in context.findings.metrics.items() if "_warm_" in name
+    }
+    del measured["compile_warm_s"]
+    assert measured == {
+        "fxgraph_warm_hits": (3.0,),
+        "fxgraph_warm_misses": (0.0,),
+        "fxgraph_warm_bypasses": (0.0,),
+        "aotautograd_warm_hits": (2.0,),
+        "aotautograd_warm_misses": (0.0,),
+        "aotautograd_warm_bypasses": (0.0,),
+    }
+    assert codes(context) == []
+
+
+def test_a_launch_from_artifacts_has_look_ups_in_its_details_alone(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compile_report(context, monkeypatch, "artifacts", fxgraph_hits=1, aotautograd_misses=1)
+    assert list(context.findings.metrics) == ["compile_artifacts_s"]
+    (reason,) = context.findings.details["compile"]["cache_reasons"]
+    assert (reason["cache"], reason["event"]) == ("aotautograd", "miss")
+
+
+@pytest.mark.parametrize("state", ["cold", "warm"])
+def test_a_bypass_is_a_warning_with_its_reason_and_remedy(
+    context: Context, monkeypatch: pytest.MonkeyPatch, state: CacheState, words: SnapshotAssertion
+) -> None:
+    context.caches.record_text("fxgraph", "Bypassing FX Graph Cache because 'No shape env'")
+    compile_report(context, monkeypatch, state, fxgraph_bypasses=2, aotautograd_hits=1)
+    assert codes(context) == ["cache-bypass"]
+    assert [(warning.text, warning.hint) for warning in context.findings.warnings] == words
+
+
+def test_a_miss_is_a_warning_with_the_part_of_the_key_that_changed(
+    context: Context, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
+) -> None:
+    for number, state in enumerate(("cold", "warm")):
+        context.caches.missed.clear()
+        context.caches.record_event(
+            "fx_graph_cache_miss",
+            {"key": f"k{number}", "components": [f"[a{number}] gm: x * {number}"]},
+        )
+        compile_report(context, monkeypatch, state, fxgraph_hits=4 * number, fxgraph_misses=1)
+    assert codes(context) == ["cache-miss"]
+    assert [(warning.text, warning.hint) for warning in context.findings.warnings] == words
+
+
+def test_the_keys_of_the_first_launch_reach_later_ones(tmp_path: Path) -> None:
+    log = CacheLog(missed={"fxgraph": {"k1": ["[aa] size: 3"]}})
+    path = tmp_path / "keys.json"
+    assert read_keys(path) == {}
+    write_keys(log, path)
+    assert read_keys(path) == log.missed
+    path.write_text("{", encoding="ascii")
+    assert read_keys(path) == {}
+    write_keys(log, tmp_path / "missing" / "keys.json")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("fresh_dynamo")
+def test_torch_reports_bypasses_and_the_parts_of_missed_keys(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # A product needs no C++ compiler.
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    first, later, bypassed = CacheLog(), CacheLog(), CacheLog()
+    for log, size in ((first, 3), (later, 5), (bypassed, 7)):
+        dynamo.reset()
+        custom_pass = (lambda _graph: None) if log is bypassed else None
+        with (
+            torch._inductor.config.patch(post_grad_custom_post_pass=custom_pass),
+            recorded_compiles(CompileClock(), log),
+        ):
+            torch.compile(lambda x: x @ x, dynamic=False)(torch.ones(size, size))
+    cache = read_counts().cache
+    assert cache["fxgraph_bypasses"] == 1
+    reasons = bypassed.reasons(cache, first=first.missed)
+    assert "custom pass" in reasons[0].reason
+    assert "uuid" in reasons[0].remedy
+    reasons = later.reasons({"fxgraph_misses": 1}, first=first.missed)
+    assert "3" in reasons[0].reason
+    assert "5" in reasons[0].reason
 
 
 @pytest.mark.parametrize("saved", [None, (b"bytes", None)])

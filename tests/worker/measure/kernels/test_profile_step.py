@@ -31,6 +31,7 @@ from compile_hud.runner.measure.kernels.generated_code import (
     describe_arguments,
     generated_kernels,
     generated_modules,
+    register_spills,
     visible_kernels,
 )
 from compile_hud.runner.measure.kernels.library_calls import (
@@ -240,6 +241,26 @@ def test_the_first_call_of_a_triton_kernel_is_looked_at_and_passed_on(
     ]
     assert kernel.ran == [x, x, 6, 7, x, x, 12, 7]
     assert "run" not in vars(kernel)
+
+
+class Launcher:
+    """A compiled Triton kernel, as Inductor starts it."""
+
+    def __init__(self, n_spills: object) -> None:
+        self.n_spills = n_spills
+
+
+def test_register_spills_are_those_of_the_only_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    modules = []
+    for launchers in ([Launcher(48)], [Launcher(None)], [Launcher(2), Launcher(4)], [Launcher(12)]):
+        kernel = Autotuned()
+        vars(kernel)["launchers"] = launchers
+        modules.append(ModuleType("written"))
+        vars(modules[-1])[f"triton_red_fused_{len(modules) % 4}"] = kernel
+    vars(modules[0])["triton_red_fused_0"] = vars(modules[3])["triton_red_fused_0"]
+    vars(modules[0])["cpp_fused_0"] = print
+    monkeypatch.setattr(generated, "generated_modules", lambda: modules)
+    assert register_spills() == {"triton_red_fused_1": 48, "triton_red_fused_0": 12}
 
 
 def test_an_unexpected_output_is_reported_by_its_type() -> None:

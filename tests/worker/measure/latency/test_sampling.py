@@ -98,8 +98,7 @@ def test_the_cpu_time_of_a_compilation_holds_what_its_children_took() -> None:
         ("eager", "eager", "eager", "eager"),
         ("default", "default", "inductor", "default"),
         ("reduce-overhead", "reduce-overhead", "inductor", "default"),
-        ("max-autotune", "max-autotune", "inductor", "default"),
-        ("max-autotune-no-cudagraphs", "max-autotune-no-cudagraphs", "inductor", "default"),
+        ("max-autotune", "max-autotune", "inductor", "max-autotune-no-cudagraphs"),
         ("aot_eager", "default", "aot_eager", "default"),
     ],
 )
@@ -107,7 +106,8 @@ def test_the_effective_mode_on_a_cpu(variant: str, mode: str, backend: str, ran:
     case = make_case(variant=variant, mode=mode, backend=backend)
     effective, warnings = effective_mode(case, counts=NO_COUNTS, device=CPU)
     assert effective == ran
-    assert [warning.code for warning in warnings] == (["mode-fallback"] if ran != mode else [])
+    codes = [warning.code for warning in warnings if warning.code != "no-gemm-autotuned"]
+    assert codes == (["mode-fallback"] if ran != mode else [])
 
 
 def test_autotuned_kernels_keep_the_mode_on_a_cpu() -> None:
@@ -144,11 +144,14 @@ def test_cuda_graphs_are_checked_not_assumed(
     assert effective_mode(case, counts=NO_COUNTS, device=CUDA)[0] == ran
 
 
-def test_an_autotuning_mode_on_cuda_that_tuned_no_product_reports_it() -> None:
-    case = make_case(
-        variant="max-autotune-no-cudagraphs", mode="max-autotune-no-cudagraphs", device="cuda"
-    )
-    mode, warnings = effective_mode(case, counts=NO_COUNTS, device=CUDA)
+@pytest.mark.parametrize("device", [CPU, CUDA])
+def test_autotuning_mode_that_tuned_no_product_keeps_its_name_and_reports_it(
+    device: Device,
+) -> None:
+    # Its code may differ from that of default, and a later launch finds its choices in the cache.
+    mode = "max-autotune-no-cudagraphs"
+    case = make_case(variant=mode, mode=mode)
+    mode, warnings = effective_mode(case, counts=NO_COUNTS, device=device)
     assert mode == "max-autotune-no-cudagraphs"
     assert [warning.code for warning in warnings] == ["no-gemm-autotuned"]
 
