@@ -8,11 +8,12 @@ from compile_hud.runner.analysis.errors import (
     ChangedMeanwhile,
     NoKernelScript,
     NotComparableError,
+    ReasonMissing,
 )
 
 
 @pytest.mark.parametrize(
-    "kind", [NotComparableError, AlertStateError, ChangedMeanwhile, NoKernelScript]
+    "kind", [NotComparableError, AlertStateError, ChangedMeanwhile, ReasonMissing, NoKernelScript]
 )
 def test_each_error_is_caught_by_its_base_and_as_a_bad_value(kind: type[AnalysisError]) -> None:
     for base in (AnalysisError, ValueError):

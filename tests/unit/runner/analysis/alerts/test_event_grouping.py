@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -7,7 +8,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.records.alerts import Alert, EventKind
-from compile_hud.db.records.results import Case, RunState, Verdict
+from compile_hud.db.records.results import REFERENCE_FAMILY, Case, RunState, Verdict
 from compile_hud.db.records.run_ref import RunRef
 from compile_hud.db.records.summaries import PlannedRun
 from compile_hud.runner.analysis.alerts.event_grouping import events_of, topic_of
@@ -102,10 +103,55 @@ def test_alerts_of_other_scope_night_topic_or_direction_are_another_event(
     assert sizes(alerts) == [(EventKind.CASE, 1), (EventKind.REVISION, 2)]
 
 
-def test_onset_may_be_a_night_off_and_no_more() -> None:
-    early, late, later = alert("bert", 4), alert("vit", 6), alert("t5", 7)
-    middle = [alert("bert", 5, case=make_case("bert", mode="eager")), alert("vit", 5)]
-    assert sizes([early, late, later, *middle]) == [(EventKind.CASE, 1), (EventKind.REVISION, 4)]
+@pytest.mark.parametrize("number", [3, 5])
+def test_neighbours_with_other_first_bad_revisions_are_other_events(number: int) -> None:
+    alerts = [alert("bert", 4), alert("vit", 4), alert("t5", number)]
+    assert sizes(alerts) == [(EventKind.CASE, 1), (EventKind.REVISION, 2)]
+    titles = {event.title for event in events_of(alerts, runs=runs()).values()}
+    assert {text.split(" since ")[1].split()[0] for text in titles} == {"dev4", f"dev{number}"}
+
+
+def test_metrics_of_one_case_that_change_with_other_revisions_are_other_events() -> None:
+    slower = alert(number=7, metric="alpha")
+    faster = [
+        alert(number=8, metric=name, verdict=Verdict.IMPROVEMENT) for name in ("beta", "gamma")
+    ]
+    events = events_of([slower, *faster], runs=runs())
+    assert "since dev7 " in events[slower.id].title
+    assert all("since dev8 " in events[item.id].title for item in faster)
+    assert sorted(event.size for event in set(events.values())) == [1, 2]
+
+
+@pytest.mark.parametrize("numbers", [(5, 5, 7), (5, 7, 7), (7, 7, 5)])
+def test_cases_that_a_run_did_not_measure_may_have_changed_in_it(numbers: Sequence[int]) -> None:
+    alerts = [
+        alert(model, number, last_good=seen(4))
+        for model, number in zip(MODELS, numbers, strict=True)
+    ]
+    assert sizes(alerts) == [(EventKind.REVISION, 3)]
+    assert "since dev5 " in title(*alerts)
+
+
+def test_a_good_result_in_between_divides_overlapping_ranges() -> None:
+    wide, narrow, early = alert("bert", 6, last_good=seen(3)), alert("vit", 6), alert("t5", 4)
+    assert sizes([wide, narrow, early]) == [(EventKind.CASE, 1), (EventKind.REVISION, 2)]
+    assert sizes([wide, early]) == [(EventKind.REVISION, 2)]
+
+
+@pytest.mark.parametrize(("number", "num_events"), [(6, 1), (7, 2)])
+def test_the_next_run_of_one_revision_belongs_to_its_event(number: int, num_events: int) -> None:
+    later = alert("vit", number, first_bad=seen(number, revision="dev5"))
+    assert len(sizes([alert("bert", 5), later])) == num_events
+
+
+@pytest.mark.parametrize(
+    "facts", [{"kind": "vanished", "metric": "outcome"}, {"kind": "late"}, {"kind": "variance"}]
+)
+def test_what_has_no_exact_start_may_start_a_run_apart(facts: dict[str, object]) -> None:
+    apart = [alert(model, number, **facts) for model, number in (("bert", 3), ("vit", 4))]
+    assert len(sizes(apart)) == 1
+    far = [alert(model, number, **facts) for model, number in (("bert", 3), ("vit", 5))]
+    assert len(sizes(far)) == 2
 
 
 def test_identity_stays_when_alerts_join_and_does_not_depend_on_order() -> None:
@@ -130,13 +176,15 @@ def test_title_says_who_what_and_since_when(words: SnapshotAssertion) -> None:
     assert title(alert()) == words
 
 
-def test_title_names_the_first_of_as_many_starts_in_whatever_order_alerts_come(
+def test_title_names_the_first_start_in_whatever_order_alerts_come(
     words: SnapshotAssertion,
 ) -> None:
-    earlier, later = alert("bert", 5), alert("vit", 6)
+    unmeasured = {"last_good": seen(4)}
+    earlier, later = alert("bert", 5), alert("vit", 6, **unmeasured)
     both = "2 of 6 cases in 2 models: slower by 10.0 % since {} (stable on box)"
     assert title(earlier, later) == title(later, earlier) == both.format("dev5")
-    assert title(earlier, later, alert("vit", 6, case=make_case("vit", mode="eager"))) == words
+    more = alert("vit", 6, case=make_case("vit", mode="eager"), **unmeasured)
+    assert title(earlier, later, more) == words
 
 
 def test_title_of_an_environment_says_so(words: SnapshotAssertion) -> None:
@@ -262,9 +310,22 @@ def test_topic_follows_from_kind_and_metric(facts: dict[str, object], topic: str
 def test_title_gives_the_revision_of_the_change_that_it_names() -> None:
     slower = alert(number=5)
     faster = [
-        alert(number=6, metric=name, verdict=Verdict.IMPROVEMENT)
+        alert(number=6, metric=name, verdict=Verdict.IMPROVEMENT, last_good=seen(4))
         for name in ("speedup", "peak_bytes")
     ]
     named = title(slower, *faster)
     assert "slower" in named
     assert f"since {slower.first_bad.revision}" in named
+
+
+def test_reference_cases_are_named_apart_from_models(words: SnapshotAssertion) -> None:
+    def reference(model: str) -> Alert:
+        case = make_case(model, mode="eager")
+        return alert(model, case=dataclasses.replace(case, family=REFERENCE_FAMILY))
+
+    copy, product = reference("ref_copy"), reference("ref_matmul")
+    both = [alert("vit"), alert("t5", case=make_case("t5", mode="eager"))]
+    assert title(*both, copy) == words
+    assert title(*both, copy, product) == words
+    assert title(alert("vit"), copy) == words
+    assert title(copy, product) == words

@@ -9,6 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.alerts.replay import check_replayable, replayed_alert
 from compile_hud.db.records.alerts import Alert, AlertState
+from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.run_ref import RunRef
 from compile_hud.db.records.triage import (
     AlertChange,
@@ -30,7 +31,7 @@ from compile_hud.runner.analysis.alerts.triage import (
     set_owner,
     set_state,
 )
-from compile_hud.runner.analysis.errors import AlertStateError, ChangedMeanwhile
+from compile_hud.runner.analysis.errors import AlertStateError, ChangedMeanwhile, ReasonMissing
 from compile_hud.runner.analysis.judging.series_rules import SeriesRule, series_rules
 from tests.support.builders import START, make_alert
 
@@ -58,6 +59,34 @@ def test_a_decision_can_be_changed_until_the_alert_is_fixed(before: str, state: 
     decided = set_state(["alert-1"], AlertState(state))([alert_of(1, state=before)])
     assert [alert.state for alert in decided.alerts] == [state]
     assert len(decided.revisions) == (before != state)
+
+
+@pytest.mark.parametrize("before", ["acknowledged", "expected", "noise"])
+def test_a_reopened_alert_is_no_longer_muted(before: str) -> None:
+    muted = dataclasses.replace(alert_of(4, state=before), muted_until=LATER)
+    decided = set_state([muted.id, "alert-6"], AlertState.OPEN)([muted, alert_of(6, state="noise")])
+    assert [item.muted_until for item in decided.alerts] == [None, None]
+    assert decided.unmuted == (muted,)
+
+
+@pytest.mark.parametrize("state", ["open", "acknowledged", "expected", "noise"])
+def test_other_decisions_keep_a_mute(state: str) -> None:
+    muted = dataclasses.replace(alert_of(4), muted_until=LATER)
+    decided = set_state([muted.id], AlertState(state))([muted])
+    assert [item.muted_until for item in decided.alerts] == [LATER]
+    assert decided.unmuted == ()
+
+
+def test_replay_ends_a_mute_that_the_series_set_again() -> None:
+    acked = dataclasses.replace(alert_of(2), state=AlertState.ACKNOWLEDGED, muted_until=LATER)
+    (reopened,) = set_state([acked.id], AlertState.OPEN)([acked]).alerts
+    changes = [
+        *changes_of_alert(alert_of(2), acked, signature=SIGNATURE),
+        *changes_of_alert(acked, reopened, signature=SIGNATURE),
+    ]
+    detected = dataclasses.replace(alert_of(2), muted_until=LATER)
+    assert replayed_alert(detected, changes).muted_until is None
+    assert replayed_alert(detected, changes[:1]).muted_until == LATER
 
 
 @pytest.mark.parametrize("state", ["open", "acknowledged", "expected"])
@@ -147,6 +176,26 @@ def test_reason_becomes_the_note_and_no_reason_leaves_it() -> None:
     with_reason = set_state(["alert-1"], AlertState.NOISE, why="flaky host")(stored)
     assert with_reason.alerts[0].note == with_reason.revisions[0].why == "flaky host"
     assert set_state(["alert-1"], AlertState.NOISE)(stored).alerts[0].note == "before"
+
+
+def test_a_reopened_alert_has_no_note_of_the_decision_before() -> None:
+    stored = [dataclasses.replace(alert_of(2, state="acknowledged"), note="bisecting")]
+    (silent,) = set_state(["alert-2"], AlertState.OPEN)(stored).alerts
+    (reasoned,) = set_state(["alert-2"], AlertState.OPEN, why="still slow")(stored).alerts
+    assert (silent.note, reasoned.note) == ("", "still slow")
+
+
+@pytest.mark.parametrize("state", ["acknowledged", "noise", "expected"])
+def test_only_an_expected_failure_needs_a_reason(state: str) -> None:
+    failing = dataclasses.replace(alert_of(3), kind="outcome", metric="outcome")
+    better = dataclasses.replace(failing, id="alert-4", verdict=Verdict.IMPROVEMENT)
+    decision = set_state(["alert-3", "alert-4"], AlertState(state))
+    if state == "expected":
+        with pytest.raises(ReasonMissing) as caught:
+            decision([failing, better])
+        assert caught.value.parameters["alert"] == "alert-3"
+        decision = set_state(["alert-3", "alert-4"], AlertState.EXPECTED, why="op removed")
+    assert {item.state for item in decision([failing, better]).alerts} == {state}
 
 
 def test_expecting_a_level_settles_the_steps_that_led_to_it() -> None:

@@ -211,12 +211,38 @@ def test_cpu_time_that_moved_against_eager_counts_on_a_busy_machine_too(
 def test_a_change_of_cpu_time_within_the_noise_is_detected_against_eager() -> None:
     noise = [0.8, 1.0, 1.25]
     slow = [1.15 * level for level in noise]
-    comparison = compare(
-        times(noise, noise, eager_wall=noise, eager_cpu=noise),
-        times(SLOWER, slow, eager_wall=SLOWER, eager_cpu=noise),
-    )["latency_cpu_s"]
-    assert comparison.verdict is REGRESSION
-    assert comparison.is_significant
+    ratio = {"speedup": [1.0] * 3}, {"speedup": [1 / 1.15] * 3}
+    comparisons = compare(
+        times(noise, noise, eager_wall=noise, eager_cpu=noise) | ratio[0],
+        times(SLOWER, slow, eager_wall=SLOWER, eager_cpu=noise) | ratio[1],
+    )
+    # Its own interval includes no change: the ratio has the verdict.
+    assert comparisons["latency_cpu_s"].verdict is INCONCLUSIVE
+    assert comparisons["latency_cpu_s"].decided_by == "speedup"
+    assert comparisons["speedup"].verdict is REGRESSION
+
+
+def test_time_whose_interval_includes_no_change_names_the_clock_that_decides(
+    words: SnapshotAssertion,
+) -> None:
+    noise, eager = [0.7, 1.0, 1.4, 1.1], {"eager_wall": [1.0] * 4, "eager_cpu": [1.0] * 4}
+    comparisons = compare(
+        times(noise, [1.0] * 4, **eager),
+        times([1.2 * level for level in noise], [1.2] * 4, **eager),
+    )
+    assert comparisons["latency_cpu_s"].verdict is REGRESSION
+    wall = comparisons["latency_s"]
+    assert (wall.verdict, wall.is_significant) == (INCONCLUSIVE, False)
+    assert wall.decided_by == "latency_cpu_s"
+    assert without_numbers(wall.reason) == words
+
+
+def test_time_that_no_row_vouches_for_is_decided_by_none() -> None:
+    comparisons = compare(
+        times(SAME, SAME, eager_wall=SAME, eager_cpu=SAME),
+        times(SLOW, SAME, eager_wall=SLOW, eager_cpu=SAME),
+    )
+    assert comparisons["latency_s"].decided_by == ""
 
 
 def test_a_change_of_cpu_time_within_the_noise_of_a_busy_machine_is_inconclusive(

@@ -11,6 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 from compile_hud.db.records.results import Run
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.runner.analysis.comparison.environment_diff import (
+    config_diff,
     environment_diff,
     environment_text,
     warnings_diff,
@@ -101,6 +102,20 @@ def test_warnings_of_one_side_alone_differ_and_are_not_of_the_environment() -> N
         "warnings.throttled": [None, "hot"],
     }
     assert environment_text(differences) == ""
+
+
+def test_a_changed_configuration_is_named_with_both_values() -> None:
+    before = {"batch": 4, "length": 77, "mask": "none"}
+    differences = config_diff(before, after={"batch": 4, "length": 64, "mask": "ones", "window": 8})
+    assert differences == {
+        "config.length": [77, 64],
+        "config.mask": ["none", "ones"],
+        "config.window": [None, 8],
+    }
+    assert environment_text(differences) == (
+        "config.length 77 -> 64, config.mask none -> ones, config.window none -> 8"
+    )
+    assert config_diff(before, after=dict(before)) == {}
 
 
 def test_packages_forbid_no_comparison_and_fill_no_message() -> None:

@@ -274,3 +274,33 @@ def test_a_run_against_itself_is_identical() -> None:
     rows = compare_results(same, same)
     assert {row.comparison.verdict for row in rows} == {Verdict.IDENTICAL}
     assert all(math.isnan(row.comparison.q_value or math.nan) for row in rows)
+
+
+def test_a_level_beyond_all_floats_teaches_no_noise() -> None:
+    spreads = Spreads(run=0.0, launch=0.01)
+    generator = np.random.default_rng(8)
+    sides = [document(generator, spreads, name=name) for name in ("before", "after")]
+    usual = compare_results(*sides)
+    extreme = make_measurement("speedup", samples=(1.7e308,) * 9, launches=(4, 5))
+    case = make_case("extreme", device="cuda")
+    with_extreme = [
+        make_document(
+            side.run,
+            results=[
+                *side.results,
+                make_result(
+                    f"{side.run.id}-extreme", run_id=side.run.id, case=case, measurements=[extreme]
+                ),
+            ],
+        )
+        for side in sides
+    ]
+    intervals = {
+        row.case.key: (row.comparison.low, row.comparison.high)
+        for row in compare_results(*with_extreme)
+        if row.metric == "speedup"
+    }
+    assert len(intervals) == NUM_CASES + 1
+    for row in usual:
+        if row.metric == "speedup":
+            assert intervals[row.case.key] == (row.comparison.low, row.comparison.high)

@@ -179,6 +179,24 @@ def test_more_looks_and_more_cases_need_more_evidence() -> None:
     assert widths(STANDARD, *others)[1] == once
 
 
+def test_change_above_a_strict_limit_names_what_shares_the_error(
+    words: SnapshotAssertion,
+) -> None:
+    wobble = [1.0, 1.05, 0.97, 1.01] * 3
+    sides = [
+        _result(
+            _launches([1.0] * 12),
+            _launches([level * factor for level in wobble[shift:] + wobble[:shift]], "speedup"),
+        )
+        for factor, shift in ((1.0, 0), (0.85, 1))
+    ]
+    few = _rows(*sides, PairStandard(num_looks=1))["speedup"].comparison
+    many = _rows(*sides, PairStandard(num_looks=9**9, num_cases=3))["speedup"].comparison
+    assert (few.verdict, many.verdict) == (Verdict.REGRESSION, Verdict.INCONCLUSIVE)
+    assert (few.low, few.high) == (many.low, many.high)
+    assert without_numbers(many.reason) == words
+
+
 @pytest.mark.parametrize(
     ("ratio", "low", "high", "decided"),
     [

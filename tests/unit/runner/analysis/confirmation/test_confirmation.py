@@ -179,7 +179,7 @@ def test_a_concurrent_decision_of_a_user_stays() -> None:
         make_alert(state=AlertState.ACKNOWLEDGED), owner="ada", muted_until=until, note="mine"
     )
     (revision,) = revised([confirmed], now=[stored]).revisions
-    assert revision.why == "measured again: confirmed"
+    assert revision.why == "re-measured: confirmed"
     alert = revision.alert
     assert (alert.state, alert.owner, alert.muted_until, alert.note) == (
         AlertState.ACKNOWLEDGED,

@@ -55,6 +55,20 @@ def test_what_is_counted_comes_before_what_is_timed(words: SnapshotAssertion) ->
     assert text == words
 
 
+def test_a_product_of_other_shapes_comes_before_code_that_hardly_counts(
+    words: SnapshotAssertion,
+) -> None:
+    narrow = replace(product("mid", lines={"mid": f"{FILE}:12"}), shapes="48x80, 80x64")
+    wide = replace(taking(narrow, 131), shapes="48x112, 112x64")
+    fused = [triton(source_hash=letter * 64) for letter in "ab"]
+    before = side_with(narrow, fused[0], sources={"a" * 64: "x = 1"})
+    after = side_with(wide, taking(fused[1], 10.2), sources={"b" * 64: "x = 2"})
+    diff = diff_kernels(before, after)
+    assert cause_text(diff, is_slower=True) == words
+    # It did not make anything faster.
+    assert cause_text(diff, is_slower=False) == UNCLEAR
+
+
 def test_the_same_code_that_is_slower_is_named_where_nothing_is_counted(
     words: SnapshotAssertion,
 ) -> None:

@@ -12,7 +12,13 @@ from compile_hud.db.errors import RecordError
 from compile_hud.db.records.kernels import Profile
 from compile_hud.runner.analysis.kernels import matching as kernel_match
 from compile_hud.runner.analysis.kernels.change_classes import ChangeKind
-from compile_hud.runner.analysis.kernels.diff import KernelDiff, diff_kernels, top_kernels, top_rows
+from compile_hud.runner.analysis.kernels.diff import (
+    KernelDiff,
+    diff_kernels,
+    share_text,
+    top_kernels,
+    top_rows,
+)
 from compile_hud.runner.analysis.kernels.grouping import Group, MatchedBy
 from tests.support.records.kernel_codes import pointwise, template
 from tests.support.records.kernel_diffs import US, cublas, only_row, side_with, taking, triton
@@ -418,3 +424,21 @@ def test_of_too_many_kernels_those_that_take_longest_are_looked_at_and_the_other
     assert len(diff_kernels(*sides).rows) == 5
     assert looked_at == []
     assert {row.contribution_s for row in rows if row.baseline and row.candidate} == {0}
+
+
+@pytest.mark.parametrize(
+    ("explained_us", "change_us", "rest"),
+    [
+        (30, 40, None),
+        (40, 40, None),
+        (52, 40, "-12.0 us elsewhere"),
+        (-8, -5, "+3.0 us elsewhere"),
+        (6, -4, "-10.0 us elsewhere"),
+    ],
+)
+def test_rows_that_explain_more_than_the_change_name_the_rest(
+    explained_us: float, change_us: float, rest: str | None
+) -> None:
+    text = share_text(explained_us * US, change_s=change_us * US, basis="latency")
+    assert (rest is None) == (" us of the " in text)
+    assert rest is None or rest in text

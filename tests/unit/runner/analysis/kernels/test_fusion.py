@@ -208,7 +208,8 @@ def test_a_split_whose_piece_joined_another_kernel_is_one_row(has_nodes: bool) -
     assert (row.kind, len(row.baseline), len(row.candidate)) == (ChangeKind.SPLIT, 2, 3)
     # What the split saves in one kernel it costs in the other.
     assert row.contribution_s == pytest.approx(-9 * US)
-    text = "3 kernels do what 2 did (add, gelu, mul, sin and 1 more): 50.0 -> 41.0 us an iteration."
+    names = "add, gelu, mul, sin and 1 more"
+    text = f"3 kernels do what 2 did ({names}): 50.0 -> 41.0 us per iteration."
     assert row.text == text
 
 

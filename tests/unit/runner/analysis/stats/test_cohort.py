@@ -7,12 +7,9 @@ from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.records.results import Outcome
 from compile_hud.runner.analysis.stats.cohort import (
-    CohortMeans,
-    cohort_means,
     common_cohort,
     geometric_mean,
     pass_rate,
-    sparse_columns,
 )
 from tests.support.errors import value_error_of
 
@@ -47,37 +44,6 @@ def test_value_of_zero_is_not_in_the_cohort() -> None:
 
 def test_no_columns_have_no_cohort() -> None:
     assert common_cohort({}) == ()
-
-
-def test_column_of_few_subjects_does_not_shrink_the_cohort_of_the_others() -> None:
-    columns = {
-        "default": dict.fromkeys(("bert", "vit", "unet", "t5", "moe"), 2.0),
-        "max-autotune": {"vit": 3.0, "unet": 12.0},
-    }
-    assert sparse_columns(columns) == {"max-autotune": 2}
-    means = cohort_means(columns)
-    assert means.means == pytest.approx({"default": 2.0, "max-autotune": 6.0})
-    assert (means.num_common, means.num_subjects) == (5, 5)
-
-
-def test_column_of_half_of_the_subjects_counts_and_an_empty_one_does_not() -> None:
-    columns = {"default": {"bert": 2.0, "vit": 8.0}, "max-autotune": {"vit": 3.0}, "eager": {}}
-    assert sparse_columns(columns) == {}
-
-
-def test_means_are_over_the_common_cohort_with_n_of_m() -> None:
-    columns = {
-        "default": {"bert": 2.0, "vit": 8.0, "unet": 1.0},
-        "max-autotune": {"bert": 3.0, "vit": 3.0},
-    }
-    means = cohort_means(columns)
-    assert means.means == pytest.approx({"default": 4.0, "max-autotune": 3.0})
-    assert (means.num_common, means.num_subjects) == (2, 3)
-
-
-def test_nothing_in_common_has_no_means() -> None:
-    means = cohort_means({"default": {"bert": 2.0}, "max-autotune": {"vit": 3.0}})
-    assert means == CohortMeans(means={}, num_common=0, num_subjects=2)
 
 
 def test_pass_rate_excludes_skipped_cases_and_those_of_lost_nodes() -> None:

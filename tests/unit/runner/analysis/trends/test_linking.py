@@ -7,15 +7,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compile_hud.runner.analysis.trends.linking import LinkedMeans, common, linked_means
+from compile_hud.runner.analysis.stats.model_means import OWN
+from compile_hud.runner.analysis.trends.linking import LinkedMeans, linked_means
 
 NONE = np.nan
 
 
-def linked(*modes: list[list[float]], width: float = 0.0) -> LinkedMeans:
-    """Return the means of modes, each a row of models for each run."""
+def linked(
+    *modes: list[list[float]],
+    width: float = 0.0,
+    models: list[int] | None = None,
+    copies: dict[int, int] | None = None,
+) -> LinkedMeans:
+    """Return the means of modes, each a row of subjects for each run.
+
+    `models` are those of the subjects, each its own without. `copies` are modes and their sources.
+    """
     medians = np.array(modes, dtype=float)
-    return linked_means(medians, medians * (1 - width), medians * (1 + width))
+    sources = np.full(medians.shape, OWN)
+    for mode, source in (copies or {}).items():
+        sources[mode] = source
+    return linked_means(
+        np.stack([medians, medians * (1 - width), medians * (1 + width)]),
+        sources=sources,
+        models=np.array(models or range(medians.shape[2])),
+    )
 
 
 def values_of(means: LinkedMeans, mode: int = 0) -> list[float]:
@@ -55,10 +71,30 @@ def test_cohort_is_common_to_all_modes() -> None:
 
 
 def test_mode_of_few_models_does_not_shrink_the_cohort_of_the_others() -> None:
-    has = np.array([[[True] * 5], [[True, False, False, False, False]]])
-    assert common(has).sum(axis=2).tolist() == [[5], [1]]
-    half = np.array([[[True] * 4], [[True, True, False, False]]])
-    assert common(half).sum(axis=2).tolist() == [[2], [2]]
+    few = linked([[2.0] * 5], [[3.0, *[NONE] * 4]])
+    assert few.cohort.sum(axis=2).tolist() == [[5], [1]]
+    half = linked([[2.0] * 4], [[3.0, 3.0, NONE, NONE]])
+    assert half.cohort.sum(axis=2).tolist() == [[2], [2]]
+
+
+def test_shapes_of_a_model_weigh_as_much_as_the_one_of_another() -> None:
+    # The first model has two shapes: its number is 4, then 8.
+    means = linked([[2.0, 8.0, 9.0], [4.0, 16.0, 9.0]], models=[0, 0, 1])
+    assert values_of(means) == pytest.approx([6.0, 72.0**0.5])
+
+
+def test_shape_that_joins_a_model_moves_no_trend() -> None:
+    means = linked([[2.0, NONE, 9.0], [2.0, 8.0, 9.0]], models=[0, 0, 1])
+    assert values_of(means) == pytest.approx([6.0, 6.0])
+    assert means.own[0] == pytest.approx([18.0**0.5, 6.0])
+
+
+def test_copy_of_a_mode_does_not_shrink_the_cohort_of_the_others() -> None:
+    default, copy = [[2.0, 8.0], [2.0, 8.0]], [[2.0, 8.0], [2.0, NONE]]
+    assert linked(default, copy).own[0] == pytest.approx([4.0, 2.0])
+    means = linked(default, copy, copies={1: 0})
+    assert means.own[0] == pytest.approx([4.0, 4.0])
+    assert means.own[1] == pytest.approx([4.0, 2.0])
 
 
 def test_runs_without_a_common_model_are_another_segment() -> None:

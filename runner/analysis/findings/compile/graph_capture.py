@@ -1,0 +1,90 @@
+"""graph-break and recompiles: Dynamo left the graph, or compiled it again.
+
+The time that a break costs is not recorded: both sides of it run, but nothing fuses across it. A
+recompile costs compile time once, and nothing in the iterations after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from compile_hud.db.records.findings import Exhibit, Location
+from compile_hud.db.shared.text import counted, first_line, one_line, shortened
+from compile_hud.runner.analysis.findings.draft import Draft, FindingKind
+from compile_hud.runner.analysis.findings.result_evidence import ResultEvidence
+
+_MAX_REASON = 160
+_MAX_LISTED = 10
+_WHILE_SAMPLING = "recompiles-while-sampling"
+
+
+def find_breaks(case: ResultEvidence) -> Iterator[Draft]:
+    """Yield the graph breaks as one finding, with the line of the first."""
+    breaks = case.detail("graph_breaks")
+    count = case.median("graph_breaks") or len(breaks)
+    if count < 1:
+        return
+    yield Draft(
+        text=_text(counted(round(count), "graph break"), breaks),
+        where=_location(breaks),
+        evidence=_exhibits("graph_breaks", breaks),
+    )
+
+
+def find_recompiles(case: ResultEvidence) -> Iterator[Draft]:
+    """Yield the recompiles as one finding, with the guard that failed first."""
+    recompiles = case.detail("recompiles")
+    count = case.median("recompiles") or len(recompiles)
+    if count < 1:
+        return
+    is_sampled = bool(case.warning_text(_WHILE_SAMPLING))
+    when = ", some while samples were taken" if is_sampled else ""
+    yield Draft(
+        text=_text(f"compiled {counted(round(count), 'time')} again{when}", recompiles),
+        where=_location(recompiles),
+        evidence=_exhibits("recompiles", recompiles),
+    )
+
+
+def _text(what: str, locations: Any) -> str:
+    reason = one_line(first_line(str(locations[0].get("reason", "")))) if locations else ""
+    return f"{what}: {shortened(reason, limit=_MAX_REASON)}" if reason else what
+
+
+def _location(locations: Any) -> Location:
+    return Location(line=_line(locations[0])) if locations else Location()
+
+
+def _line(location: Mapping[str, Any]) -> str:
+    file, line = location.get("file"), location.get("line")
+    return f"{str(file).rpartition('/')[2]}:{line}" if file and line else ""
+
+
+def _exhibits(name: str, locations: Any) -> tuple[Exhibit, ...]:
+    return tuple(
+        Exhibit(
+            kind="detail",
+            name=name,
+            facts={"line": _line(item), "reason": str(item.get("reason", ""))},
+        )
+        for item in locations[:_MAX_LISTED]
+    )
+
+
+BREAKS = FindingKind(
+    code="graph-break",
+    meaning="Dynamo left the graph: nothing fuses across the break.",
+    remedy="move the call out of the compiled function, or rewrite it; fullgraph=True names each",
+    source="counters of the compiler",
+    rule=find_breaks,
+    min_share=None,
+)
+RECOMPILES = FindingKind(
+    code="recompiles",
+    meaning="A guard failed, and Dynamo compiled the graph again.",
+    remedy="keep what the guard names constant, or mark the dimension dynamic",
+    source="counters of the compiler",
+    rule=find_recompiles,
+    min_share=None,
+)
