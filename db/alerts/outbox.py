@@ -14,6 +14,7 @@ from compile_hud.db.alerts.sent_messages import SentMessage, put_message
 from compile_hud.db.errors import NotFoundError
 from compile_hud.db.records.notifications import (
     WAITING,
+    AlertChangeKind,
     Notification,
     NotificationState,
     Queue,
@@ -89,16 +90,23 @@ def count_unclaimed(
 
 
 def receivers_to_serve(store: Store, *, at: datetime) -> set[str]:
-    """Return the receivers to which a notification can be sent at that time."""
+    """Return the receivers to which a notification can be sent at that time.
+
+    A pause does not defer a test message.
+    """
     waiting = select(OutboxTable.c.receiver).where(
         OutboxTable.c.state.in_([str(state) for state in WAITING])
     )
     # Once the receiver answers again, notifications of a failed delivery go out with the rest.
     is_due = (OutboxTable.c.due_at <= at) | (OutboxTable.c.state != str(NotificationState.PENDING))
     paused = select(ReceiverTable.c.receiver).where(ReceiverTable.c.held_until > at)
+    is_test = OutboxTable.c.kind == str(AlertChangeKind.TEST)
     with store.read() as connection:
         receivers = set(connection.execute(waiting.where(is_due).distinct()).scalars())
-        return receivers - set(connection.execute(paused).scalars()) if receivers else receivers
+        if not receivers:
+            return receivers
+        tested = set(connection.execute(waiting.where(is_test).distinct()).scalars())
+        return receivers - (set(connection.execute(paused).scalars()) - tested)
 
 
 def revise_queue(
@@ -173,7 +181,7 @@ def _queue(connection: Connection, receiver: str) -> Queue:
 
 
 def _looked_at(connection: Connection, receiver: str) -> tuple[Notification, ...]:
-    """Return the oldest waiting notifications and, however far behind them, the urgent ones."""
+    """Return the oldest waiting notifications and, behind them, tests and the urgent ones."""
     is_waiting = (OutboxTable.c.receiver == receiver) & (
         OutboxTable.c.state.in_([str(state) for state in WAITING])
     )
@@ -182,6 +190,8 @@ def _looked_at(connection: Connection, receiver: str) -> tuple[Notification, ...
     if len(oldest) < MAX_LOOKED_AT:
         return oldest
     is_behind = OutboxTable.c.number > oldest[-1].number
+    is_test = OutboxTable.c.kind == str(AlertChangeKind.TEST)
+    oldest += _records(connection, waiting.where(is_behind, is_test))
     severe = select(OutboxTable.c.number).where(
         is_waiting, is_behind, OutboxTable.c.severity == str(Severity.SEVERE)
     )

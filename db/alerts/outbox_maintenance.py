@@ -11,9 +11,14 @@ from typing import Any
 from sqlalchemy import func, select, update
 from sqlalchemy.engine import Connection, Row
 
-from compile_hud.db.records.notifications import WAITING, Notification, NotificationState
+from compile_hud.db.records.notifications import (
+    WAITING,
+    AlertChangeKind,
+    Notification,
+    NotificationState,
+)
 from compile_hud.db.records.triage import ONGOING
-from compile_hud.db.rows.mapping import put_notifications, utc_or_none
+from compile_hud.db.rows.mapping import notification_record, put_notifications, utc_or_none
 from compile_hud.db.schema.tables import AlertTable, OutboxTable, ReceiverTable
 from compile_hud.db.store import Store
 
@@ -83,6 +88,14 @@ def forget_notifications(store: Store, ids: Sequence[str]) -> None:
             .where(OutboxTable.c.id.in_(ids))
             .values(title="", alert_ids=[], last_error="")
         )
+
+
+def load_newest_tests(store: Store) -> dict[str, Notification]:
+    """Return the newest test message of each receiver that has one, by receiver."""
+    query = select(OutboxTable).where(OutboxTable.c.kind == str(AlertChangeKind.TEST))
+    with store.read() as connection:
+        rows = connection.execute(query.order_by(OutboxTable.c.number))
+        return {row.receiver: notification_record(row) for row in rows}
 
 
 def load_receiver_states(store: Store) -> tuple[ReceiverState, ...]:

@@ -48,12 +48,14 @@ def replayed_alert(alert: Alert, changes: Iterable[AlertChange]) -> Alert:
     last = {change.field: change.new for change in own if change.old or change.by != JUDGE}
     state = AlertState(last.get(ChangedField.STATE, alert.state))
     is_still = state is AlertState.ACKNOWLEDGED and alert.state is AlertState.OPEN
+    mute = last.get(ChangedField.MUTED_UNTIL)
     reasons = [change.why for change in own if change.by != JUDGE and change.why]
     return dataclasses.replace(
         alert,
         state=state if state in _LASTING or is_still else alert.state,
         owner=last.get(ChangedField.OWNER, alert.owner),
-        muted_until=_time(last.get(ChangedField.MUTED_UNTIL)) or alert.muted_until,
+        # An empty text is the end of a mute.
+        muted_until=alert.muted_until if mute is None else _time(mute),
         note=reasons[-1] if reasons else alert.note,
     )
 

@@ -18,7 +18,8 @@ from types import ModuleType
 
 # DuckDB imports from C: the innermost Python code is the one that executes the statement. PyArrow
 # imports pandas for the values of a column in the same way.
-_REQUESTERS = ("duckdb_sqlalchemy", "compile_hud.db")
+# DuckDB also imports PyArrow's datasets at the first write, which ask for pandas to read tables.
+_REQUESTERS = ("duckdb_sqlalchemy", "compile_hud.db", "pyarrow.dataset")
 
 
 class _NoPandas:

@@ -73,20 +73,21 @@ def put_latest(connection: Connection, results: Iterable[tuple[Run, CaseResult]]
     )
 
 
-def supersede(connection: Connection, result: CaseResult) -> None:
-    """Mark earlier results of the case and run of the stored `result` as superseded.
+def supersede(connection: Connection, result: CaseResult) -> str:
+    """Mark the results of the case and run of the stored `result` as superseded, but the last one.
 
-    They no longer count.
+    They no longer count. Return the id of the last one, which does.
     """
     same = select(CaseResultTable.c.id).where(
         CaseResultTable.c.run_id == result.run_id, CaseResultTable.c.case_key == result.case.key
     )
-    ids = connection.execute(same.order_by(*LAST_RESULT)).scalars().all()[1:]
+    last, *ids = connection.execute(same.order_by(*LAST_RESULT)).scalars().all()
     marked = select(SupersededTable.c.result_id).where(SupersededTable.c.result_id.in_(ids))
     known = set(connection.execute(marked).scalars())
     rows = [{"result_id": result_id} for result_id in ids if result_id not in known]
     if rows:
         connection.execute(insert(SupersededTable), rows)
+    return last
 
 
 def _order(run: Run, result: CaseResult) -> tuple[datetime, datetime, str]:

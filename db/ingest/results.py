@@ -13,6 +13,7 @@ from sqlalchemy.engine import Connection
 
 from compile_hud.db.errors import MixedStoreError, RecordError
 from compile_hud.db.ingest.latest_results import put_latest, supersede
+from compile_hud.db.ingest.trend_results import put_trend_results, replace_trend_result
 from compile_hud.db.records.imported import Statement, newest_statement
 from compile_hud.db.records.results import CaseResult, Run, RunDocument, RunState
 from compile_hud.db.rows.batches import IDS_PER_READ, batches
@@ -152,15 +153,13 @@ def _put_new(connection: Connection, documents: Sequence[RunDocument]) -> int:
     _put_cases(connection, results)
     put_rows(connection, CaseResultTable, [result_values(result) for result in results])
     put_kernels(connection, results)
-    put_latest(
-        connection,
-        [(document.run, result) for document in documents for result in document.results],
-    )
+    results_of_runs = [
+        (document.run, result) for document in documents for result in document.results
+    ]
+    put_latest(connection, results_of_runs)
+    put_trend_results(connection, results_of_runs)
     measurements = [
-        row
-        for document in documents
-        for result in document.results
-        for row in measurement_values(result, run=document.run)
+        row for run, result in results_of_runs for row in measurement_values(result, run=run)
     ]
     if measurements:
         put_rows(connection, MeasurementTable, measurements)
@@ -351,8 +350,10 @@ def put_result(
         connection.execute(insert(MeasurementTable), measurements)
         put_samples(connection, sample_columns(result))
     put_kernels(connection, [result])
-    if is_repeat:
-        supersede(connection, result)
+    if not is_repeat:
+        put_trend_results(connection, [(run, result)])
+    elif supersede(connection, result) == result.id:
+        replace_trend_result(connection, run, result=result)
     put_latest(connection, [(run, result)])
     connection.execute(insert(IngestedTable).values(spool_id=spool_id, ingested_at=at))
     return True

@@ -21,6 +21,8 @@ HEARTBEAT_INTERVAL_S: Final = 60.0
 # Three missed heartbeats, as for runs; a store is locked for half a minute at most.
 LATE_AFTER: Final = timedelta(seconds=3 * HEARTBEAT_INTERVAL_S)
 NUM_ENDED: Final = 20
+# The version of the scheduler in a synthetic store.
+SYNTHETIC_VERSION: Final = "synthetic"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +77,20 @@ class SchedulerState:
     num_broken: int = 0
 
     def is_late(self, *, now: datetime) -> bool:
-        """Return whether its last heartbeat is so old that it has probably ended."""
-        return now - self.heartbeat_at > LATE_AFTER
+        """Return whether its last heartbeat is so old that it has probably ended.
+
+        The report of a synthetic store has no process that could have ended.
+        """
+        return not self.is_synthetic and now - self.heartbeat_at > LATE_AFTER
+
+    def is_alive(self, *, now: datetime) -> bool:
+        """Return whether a process sends heartbeats, and so executes requests."""
+        return not self.is_synthetic and not self.is_late(now=now)
+
+    @property
+    def is_synthetic(self) -> bool:
+        """Return whether it is the report of a synthetic store."""
+        return self.version == SYNTHETIC_VERSION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,7 @@
 """Find and remove orphans: rows whose counterpart in another table is missing.
 
+The rows that trends read are compared with the results that they summarise, and written anew.
+
 Results are stored with all their rows in one transaction. Orphans appear only if a person deleted
 rows by hand, or another program wrote to the store.
 """
@@ -12,6 +14,10 @@ from typing import Final
 from sqlalchemy import ColumnElement, Table, and_, delete, exists, func, select
 
 from compile_hud.db.maintenance.retention import newest_nights
+from compile_hud.db.maintenance.trend_results import (
+    find_wrong_trend_results,
+    rewrite_trend_results,
+)
 from compile_hud.db.rows.batches import batches
 from compile_hud.db.schema.tables import (
     AlertTable,
@@ -30,6 +36,7 @@ from compile_hud.db.schema.tables import (
     SampleTable,
     SeriesTable,
     SupersededTable,
+    TrendResultTable,
 )
 from compile_hud.db.shared.model_sources import MODEL_LANGUAGE, MODEL_SOURCES
 from compile_hud.db.store import Store
@@ -104,6 +111,11 @@ _RULES: Final = (
         text="newest measurements of results that are not there",
     ),
     _Rule(
+        table=TrendResultTable,
+        condition=RunTable.c.id == TrendResultTable.c.run_id,
+        text="results in trends of runs that are not there",
+    ),
+    _Rule(
         table=PlanTable,
         condition=RunTable.c.plan_hash == PlanTable.c.hash,
         text="plans that no run has",
@@ -148,7 +160,7 @@ _RULES: Final = (
 def find_orphans(store: Store) -> tuple[Orphans, ...]:
     """Return the orphans by kind, empty for none."""
     with store.read() as connection:
-        orphans = (
+        orphans = [
             Orphans(
                 table=rule.table.name,
                 num_rows=connection.execute(
@@ -157,8 +169,16 @@ def find_orphans(store: Store) -> tuple[Orphans, ...]:
                 text=rule.text,
             )
             for rule in _RULES
+        ]
+        wrong = find_wrong_trend_results(connection)
+    orphans.append(
+        Orphans(
+            table=TrendResultTable.name,
+            num_rows=sum(wrong.values()),
+            text="results in trends that differ from the stored ones",
         )
-        return tuple(item for item in orphans if item.num_rows)
+    )
+    return tuple(item for item in orphans if item.num_rows)
 
 
 def find_named_traces(store: Store, *, num_nights: int) -> frozenset[str]:
@@ -174,11 +194,11 @@ def find_named_traces(store: Store, *, num_nights: int) -> frozenset[str]:
 
 
 def remove_orphans(store: Store) -> int:
-    """Remove all orphans, and those that the removal creates, in one transaction; return their
-    number.
+    """Remove all orphans, and those that the removal creates, in one transaction; return the number
+    of rows removed or written anew.
     """
     with store.write() as connection:
-        return sum(
+        num_removed = sum(
             len(
                 connection.execute(
                     delete(rule.table)
@@ -188,3 +208,6 @@ def remove_orphans(store: Store) -> int:
             )
             for rule in _RULES
         )
+        wrong = find_wrong_trend_results(connection)
+        rewrite_trend_results(connection, wrong)
+    return num_removed + sum(wrong.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from datetime import datetime
 
 from sqlalchemy import func, or_, select
 
@@ -53,6 +54,14 @@ def load_alerts_of_case(
         )
 
 
+def load_alerts_of_scope(store: Store, *, machine: str, toolchain: str) -> tuple[Alert, ...]:
+    """Return the alerts on a machine in a toolchain, the last seen first."""
+    with store.read() as connection:
+        return read_alerts(
+            connection, AlertTable.c.machine == machine, AlertTable.c.toolchain == toolchain
+        )
+
+
 def load_alerts_since(store: Store, run_id: str) -> tuple[Alert, ...]:
     """Return the alerts whose first bad run is `run_id`, the last seen first."""
     with store.read() as connection:
@@ -63,6 +72,19 @@ def load_changes_of(store: Store, alert_ids: Collection[str]) -> tuple[AlertChan
     """Return the changes of these alerts, oldest first."""
     with store.read() as connection:
         return read_changes(connection, AlertChangeTable.c.alert_id.in_(alert_ids))
+
+
+def load_state_changes(
+    store: Store, *, states: Sequence[AlertState], since: datetime
+) -> tuple[AlertChange, ...]:
+    """Return the changes of alerts to one of `states` from `since` on, oldest first."""
+    with store.read() as connection:
+        return read_changes(
+            connection,
+            AlertChangeTable.c.field == str(ChangedField.STATE),
+            AlertChangeTable.c.new.in_([str(state) for state in states]),
+            AlertChangeTable.c.at >= since,
+        )
 
 
 def newest_change_number(store: Store) -> int:

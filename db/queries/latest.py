@@ -35,9 +35,15 @@ _SCOPE_ORDER: Final = ("machine", "toolchain", "case_key")
 
 
 def load_recent(
-    store: Store, *, metrics: Sequence[str], machine: str, toolchain: str, num_runs: int
+    store: Store,
+    *,
+    metrics: Sequence[str],
+    machine: str,
+    toolchain: str,
+    num_runs: int,
+    case_keys: Collection[str] | None = None,
 ) -> Recent:
-    """Return the medians of each case by its key and metric, oldest first.
+    """Return the medians of each case, or of `case_keys`, by its key and metric, oldest first.
 
     They are of the newest `num_runs` on `machine` in `toolchain`. A case that was measured more
     than once in a run has one of its medians.
@@ -64,6 +70,7 @@ def load_recent(
                 # Rows are sorted by time, so DuckDB skips nearly all of them for this condition.
                 MeasurementTable.c.run_started_at >= min(run.started_at for run in runs),
                 MeasurementTable.c.run_id.in_([run.id for run in runs]),
+                *([] if case_keys is None else [MeasurementTable.c.case_key.in_(case_keys)]),
             )
         )
         for row in rows:

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, select
 
 from compile_hud.db.errors import NotFoundError
 from compile_hud.db.queries.runs import read_run
-from compile_hud.db.records.results import CaseResult, Run, RunDocument
+from compile_hud.db.records.results import Case, CaseResult, Run, RunDocument
 from compile_hud.db.records.summaries import ResultSummary, Sample
 from compile_hud.db.rows.columns import read_rows
-from compile_hud.db.rows.kernels import with_kernels
+from compile_hud.db.rows.kernels import read_kernels, with_kernels
 from compile_hud.db.rows.results import read_results
 from compile_hud.db.rows.sql_expressions import last_results, with_case
 from compile_hud.db.rows.summaries import read_measurement_summaries, result_summary
-from compile_hud.db.schema.tables import CaseResultTable, SampleTable
+from compile_hud.db.schema.tables import CaseResultTable, KernelTable, SampleTable
 from compile_hud.db.store import Store
 
 
@@ -37,6 +38,35 @@ def load_document(store: Store, run_id: str, *, has_kernels: bool = False) -> Ru
         if has_kernels:
             results = with_kernels(connection, results, stored=last)
     return RunDocument(run=run, results=tuple(sorted(results, key=plan_order(run))))
+
+
+def load_profiled_document(store: Store, run_id: str, *, case_key: str = "") -> RunDocument:
+    """Return a run with medians and kernels, without samples; `run_id` as in `load_run`.
+
+    With `case_key` it has the variants of one case alone, with their code: the results of the same
+    model, phase, shape, dtype and device. The code of a whole run is most of its data.
+    """
+    with store.read() as connection:
+        run = read_run(connection, run_id, store=store.name)
+        last = last_results(CaseResultTable.c.run_id == run.id, *_is_variant_of(case_key))
+        results = read_results(connection, last, has_samples=False)
+        if case_key:
+            results = with_kernels(connection, results, stored=last)
+        else:
+            kernels = read_kernels(connection, [KernelTable.c.result_id.in_(select(last.c.id))])
+            results = [replace(item, kernels=kernels.get(item.id, ())) for item in results]
+    return RunDocument(run=run, results=tuple(sorted(results, key=plan_order(run))))
+
+
+def _is_variant_of(case_key: str) -> list[ColumnElement[bool]]:
+    if not case_key:
+        return []
+    case, column = Case.parse_key(case_key), CaseResultTable.c.case_key
+    prefix = f"{case.model}/{case.phase}/{case.shape}/{case.dtype}/"
+    return [
+        column.startswith(prefix, autoescape=True),
+        column.endswith(f"/{case.device}", autoescape=True),
+    ]
 
 
 def load_result(store: Store, result_id: str) -> CaseResult:

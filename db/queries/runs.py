@@ -163,6 +163,19 @@ def load_warnings(store: Store, result_ids: Iterable[str]) -> Mapping[str, tuple
     return warnings
 
 
+def load_configs(store: Store, result_ids: Iterable[str]) -> Mapping[str, Mapping[str, Any]]:
+    """Return the model's configuration of these results, by result, without unknown ones."""
+    # The details have profiles as well: the store extracts the configuration.
+    config = CaseResultTable.c.details["workload"]["config"].as_json()
+    configs: dict[str, Mapping[str, Any]] = {}
+    for ids in batches(result_ids):
+        query = select(CaseResultTable.c.id, config.label("config"))
+        with store.read() as connection:
+            rows = connection.execute(query.where(CaseResultTable.c.id.in_(ids))).all()
+        configs |= {row.id: row.config for row in rows if isinstance(row.config, Mapping)}
+    return configs
+
+
 def load_reasons(store: Store, result_ids: Iterable[str]) -> Mapping[str, str]:
     """Return the reasons of the outcomes of these results, by result, without unknown ones."""
     reasons: dict[str, str] = {}

@@ -12,25 +12,24 @@ from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
-from sqlalchemy import ColumnElement, Select, Subquery, and_, case, func, not_, select
+from sqlalchemy import ColumnElement, Subquery, and_, case, func, or_, select
 from sqlalchemy.engine import Connection
 
 from compile_hud.db.alerts.annotations import Annotation, load_annotations
-from compile_hud.db.queries.alerts import load_alerts
+from compile_hud.db.queries.alerts import load_alerts_of_scope
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.results import MODES, REFERENCE_FAMILY, Case, Outcome, same_code_as
 from compile_hud.db.records.summaries import HistoryRun, ResultHistory
 from compile_hud.db.rows.batches import batches
-from compile_hud.db.rows.columns import numpy_columns, read_rows
+from compile_hud.db.rows.columns import numpy_batches, read_rows
 from compile_hud.db.rows.mapping import case_record
-from compile_hud.db.rows.sql_expressions import OLDEST_RUN, does_count, is_deferred
+from compile_hud.db.rows.sql_expressions import OLDEST_RUN, TREND_COLUMNS
 from compile_hud.db.schema.tables import (
-    CaseResultTable,
     CaseTable,
     LatestMeasurementTable,
     LatestResultTable,
-    MeasurementTable,
     RunTable,
+    TrendResultTable,
 )
 from compile_hud.db.shared.model_code import MODEL_COMMITS
 from compile_hud.db.store import Store
@@ -38,6 +37,7 @@ from compile_hud.db.store import Store
 # A case that was not measured for longer before the range, and is measured in it, joins there.
 LEAD: Final = timedelta(days=30)
 _OUTCOMES: Final = {str(outcome): number for number, outcome in enumerate(Outcome)}
+_VARIANTS: Final = {variant: number for number, variant in enumerate(MODES)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ def load_trend_inputs(
         history = load_result_history(
             store, machine=machine, toolchain=toolchain, since=since, metrics=metrics
         )
-        alerts = load_alerts(store)
+        alerts = load_alerts_of_scope(store, machine=machine, toolchain=toolchain)
         annotations = load_annotations(store)
         environments = _load_environments(
             store,
@@ -74,9 +74,7 @@ def load_trend_inputs(
         )
     return TrendInputs(
         history=history,
-        alerts=tuple(
-            alert for alert in alerts if (alert.machine, alert.toolchain) == (machine, toolchain)
-        ),
+        alerts=alerts,
         annotations=annotations,
         environments=environments,
     )
@@ -87,9 +85,9 @@ def load_result_history(
 ) -> ResultHistory:
     """Return the results of eager and the modes of torch.compile in the runs from `since` on.
 
-    The runs of LEAD before `since` come first: results stay valid until the next one. The first row
-    has the newest results of the cases that no later run measured. Reference cases, own variants
-    and deferrals are left out.
+    `metrics` are some of MODE_METRICS. The runs of LEAD before `since` come first: results stay
+    valid until the next one. The first row has the newest results of the cases that no later run
+    measured. Reference cases, own variants and deferrals are left out.
     """
     start = since - LEAD
     here = (
@@ -110,12 +108,12 @@ def load_result_history(
             cases=cases,
             outcomes=np.full(shape, -1, dtype=np.int8),
             sources=np.full(shape, -1, dtype=np.int32),
+            fallbacks=np.full(shape, -1, dtype=np.int32),
             values={name: np.full((3, *shape), np.nan) for name in metrics},
             num_before=sum(run.at < since for run in runs),
         )
         _fill_older(connection, history, start=start)
         _fill_results(connection, history, here=here, start=start)
-        _fill_measurements(connection, history, here=here, start=start)
     return history
 
 
@@ -138,6 +136,7 @@ def _runs(connection: Connection, here: ColumnElement[bool]) -> tuple[HistoryRun
         RunTable.c.suite,
         RunTable.c.revision,
         RunTable.c.fingerprint,
+        RunTable.c.is_synthetic,
         commits,
     )
     return tuple(
@@ -148,6 +147,7 @@ def _runs(connection: Connection, here: ColumnElement[bool]) -> tuple[HistoryRun
             revision=row.revision,
             fingerprint=row.fingerprint,
             model_commits=_commits(row.commits),
+            is_synthetic=bool(row.is_synthetic),
         )
         for row in read_rows(connection, query.where(here).order_by(*OLDEST_RUN))
     )
@@ -179,7 +179,7 @@ def _fill_older(connection: Connection, history: ResultHistory, *, start: dateti
     """Write the newest results that are older than `start` into the first row."""
     columns = _columns(history)
     results, measured = LatestResultTable.c, LatestMeasurementTable.c
-    older = select(results.case_key, results.outcome, results.reason).where(
+    older = select(results.case_key, results.outcome, results.reason, results.effective_mode).where(
         results.machine == history.machine,
         results.toolchain == history.toolchain,
         results.run_started_at < start,
@@ -190,9 +190,10 @@ def _fill_older(connection: Connection, history: ResultHistory, *, start: dateti
             keys.add(row.case_key)
             column = columns[row.case_key]
             history.outcomes[0, column] = _OUTCOMES[row.outcome]
-            history.sources[0, column] = _source(
-                columns, history.cases[column], row.outcome, row.reason
-            )
+            own = history.cases[column]
+            variant = same_code_as(Outcome(row.outcome), row.reason)
+            history.sources[0, column] = _source(columns, own, variant)
+            history.fallbacks[0, column] = _fallback(own, row.effective_mode)
     if not keys:
         return
     numbers = select(
@@ -209,95 +210,67 @@ def _fill_older(connection: Connection, history: ResultHistory, *, start: dateti
 
 
 def _fill_results(
-    connection: Connection,
-    history: ResultHistory,
-    *,
-    here: ColumnElement[bool],
-    start: datetime,
+    connection: Connection, history: ResultHistory, *, here: ColumnElement[bool], start: datetime
 ) -> None:
-    outcome = case(_OUTCOMES, value=CaseResultTable.c.outcome)
-    query = _numbered(CaseResultTable, history, here, outcome).where(
-        # No result ends before its run begins, so older blocks need no look.
-        CaseResultTable.c.finished_at >= start,
-        does_count(CaseResultTable.c.id),
-        not_(is_deferred(CaseResultTable)),
-    )
-    rows, columns, outcomes = (item.astype(np.int64) for item in numpy_columns(connection, query))
-    history.outcomes[rows, columns] = outcomes
+    """Write the results of the runs from `start` on into their rows."""
+    stored = TrendResultTable.c
     run, compared = _numbers(history, here)
-    same = (
-        select(run.c.row, compared.c.number, CaseResultTable.c.reason)
-        .select_from(CaseResultTable)
-        .join(run, run.c.id == CaseResultTable.c.run_id)
-        .join(compared, compared.c.key == CaseResultTable.c.case_key)
-        .where(
-            CaseResultTable.c.finished_at >= start,
-            CaseResultTable.c.outcome == str(Outcome.SAME_CODE),
-            does_count(CaseResultTable.c.id),
+    num_cases = len(history.cases)
+    parts = [
+        (values[part].reshape(-1), stored[column])
+        for metric, values in history.values.items()
+        for part, column in enumerate(TREND_COLUMNS[metric])
+    ]
+    query = (
+        select(
+            run.c.row * num_cases + compared.c.number,
+            case(_OUTCOMES, value=stored.outcome),
+            _fallback_number(stored.effective_mode, compared.c.mode),
+            case(_VARIANTS, value=stored.same_code_as, else_=-1),
+            *(column for _, column in parts),
         )
+        .select_from(TrendResultTable)
+        .join(run, run.c.id == stored.run_id)
+        .join(compared, compared.c.key == stored.case_key)
+        # Rows lie in the order of the runs, so DuckDB skips those of older runs.
+        .where(stored.run_started_at >= start)
     )
-    columns_of_cases = _columns(history)
-    for row, column, reason in connection.execute(same):
-        own = history.cases[column]
-        history.sources[row, column] = _source(columns_of_cases, own, Outcome.SAME_CODE, reason)
+    for numbers, outcomes, fallbacks, variants, *columns in numpy_batches(connection, query):
+        cells = numbers.astype(np.int64)
+        history.outcomes.reshape(-1)[cells] = outcomes
+        history.fallbacks.reshape(-1)[cells] = fallbacks
+        is_same = variants >= 0
+        if is_same.any():
+            same = cells[is_same]
+            sources = _sources(history, same % num_cases, variants[is_same].astype(np.int64))
+            history.sources.reshape(-1)[same] = sources
+        for (values, _), column in zip(parts, columns, strict=True):
+            values[cells] = column
 
 
-def _fill_measurements(
-    connection: Connection,
-    history: ResultHistory,
-    *,
-    here: ColumnElement[bool],
-    start: datetime,
-) -> None:
-    numbers = {name: number for number, name in enumerate(history.values)}
-    if not numbers:
-        return
-    measured = MeasurementTable.c
-    query = _numbered(
-        MeasurementTable,
-        history,
-        here,
-        case(numbers, value=measured.metric),
-        measured.median,
-        measured.low,
-        measured.high,
-    ).where(
-        measured.run_started_at >= start,
-        measured.metric.in_(list(numbers)),
-        does_count(measured.result_id),
-    )
-    indices, estimates = _split(numpy_columns(connection, query))
-    rows, columns, metrics = indices
-    for name, number in numbers.items():
-        own = metrics == number
-        history.values[name][:, rows[own], columns[own]] = estimates[:, own]
+def _sources(history: ResultHistory, columns: np.ndarray, variants: np.ndarray) -> np.ndarray:
+    """Return the column of the variant, by its number, that was measured instead of each case."""
+    by_key = _columns(history)
+    pairs, inverse = np.unique(columns * len(MODES) + variants, return_inverse=True)
+    known = [
+        _source(by_key, history.cases[pair // len(MODES)], MODES[pair % len(MODES)])
+        for pair in pairs.tolist()
+    ]
+    return np.array(known, dtype=np.int32)[inverse]
 
 
-def _split(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    return (
-        np.vstack([column.astype(np.int64) for column in columns[:3]]),
-        np.vstack([column.astype(float) for column in columns[3:]]),
-    )
-
-
-def _numbered(
-    table: Any, history: ResultHistory, here: ColumnElement[bool], *columns: Any
-) -> Select[Any]:
-    """Return the query of row, column and `columns` of the rows of `table`."""
-    run, compared = _numbers(history, here)
-    return (
-        select(run.c.row, compared.c.number, *columns)
-        .select_from(table)
-        .join(run, run.c.id == table.c.run_id)
-        .join(compared, compared.c.key == table.c.case_key)
-    )
+def _fallback_number(ran: ColumnElement[str], mode: ColumnElement[str]) -> ColumnElement[int]:
+    """Return the same number as `_fallback`."""
+    is_own = or_(ran == "", ran == mode)
+    modes = [(ran == name, number) for number, name in enumerate(MODES[1:])]
+    return case((is_own, -1), *modes, else_=len(modes))
 
 
 def _numbers(history: ResultHistory, here: ColumnElement[bool]) -> tuple[Subquery, Subquery]:
     """Return the numbers of the runs, whose row 0 is that of older ones, and of the cases."""
     run = select(RunTable.c.id, func.row_number().over(order_by=OLDEST_RUN).label("row"))
     number = func.row_number().over(order_by=CaseTable.c.key) - 1
-    compared = select(CaseTable.c.key, number.label("number")).where(
+    compared = select(CaseTable.c.key, CaseTable.c.mode, number.label("number")).where(
         _compared(history.machine, history.toolchain)
     )
     return run.where(here).subquery(), compared.subquery()
@@ -307,7 +280,14 @@ def _columns(history: ResultHistory) -> dict[str, int]:
     return {item.key: column for column, item in enumerate(history.cases)}
 
 
-def _source(columns: Mapping[str, int], own: Case, outcome: str, reason: str) -> int:
-    """Return the column of the variant that was measured instead of a case, -1 for none."""
-    variant = same_code_as(Outcome(outcome), reason)
+def _source(columns: Mapping[str, int], own: Case, variant: str) -> int:
+    """Return the column of the `variant` that was measured instead of a case, -1 for none."""
     return columns.get(dataclasses.replace(own, variant=variant).key, -1) if variant else -1
+
+
+def _fallback(own: Case, mode: str) -> int:
+    """Return the number of the mode that ran instead of that of a case, -1 for none."""
+    if mode in ("", own.mode):
+        return -1
+    modes = MODES[1:]
+    return modes.index(mode) if mode in modes else len(modes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -83,12 +84,16 @@ class Alert:
     environment_diff: Mapping[str, Any] | None = None
 
     def to_json(
-        self, *, kernels: Sequence[Mapping[str, Any]] = (), noise: str = ""
+        self,
+        *,
+        kernels: Sequence[Mapping[str, Any]] = (),
+        noise: str = "",
+        findings: Sequence[Mapping[str, Any]] = (),
     ) -> dict[str, Any]:
         """Return the regression object of docs/notifications.md, without `repro` and `url`.
 
-        `kernels` are those behind the alert; callers read them with the results. `noise` is the
-        reason why their times are uncertain.
+        `kernels` and new `findings` are those behind the alert; callers read them with the results.
+        `noise` is the reason why the times of kernels are uncertain.
         """
         case = self.case
         return {
@@ -122,6 +127,7 @@ class Alert:
                 "text": self.cause_text,
                 "kernels": list(kernels),
                 "noise": noise,
+                "findings": list(findings),
             },
             "event_id": self.event_id,
             "owner": self.owner,
@@ -149,6 +155,20 @@ def leading(alerts: Sequence[Alert]) -> Sequence[Alert]:
         alert.kind in _NUMBER_KINDS for alert in others
     )
     return (drifts or others) if has_drift_leaders else (others or drifts)
+
+
+def onset_of(alerts: Sequence[Alert]) -> Alert:
+    """Return the alert of an event that dates its change.
+
+    It is the first one, since all share one change; among drifts, whose beginnings are estimates,
+    the first with the run of most.
+    """
+    counts = Counter(began(alert).run_id for alert in alerts if alert.kind == DRIFT)
+    is_drifting = len(alerts) == counts.total()
+    return min(
+        alerts,
+        key=lambda item: (-counts[began(item).run_id] * is_drifting, item.first_bad.at, item.id),
+    )
 
 
 def bound_labels(kind: str) -> tuple[str, str]:

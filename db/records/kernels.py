@@ -129,8 +129,8 @@ class Kernel:
     - `source_hash`: the hash of its KernelSource.
     - `config`: the choice of the autotuner (`num_warps`, block sizes).
     - `launch`: JSON values. They are launch parameters (`grid`, `block`, `registers`,
-      `shared_bytes`, `occupancy`, `streams`), `arguments` of the first call, `counters` of other
-      profilers, and `modules` if there are several.
+      `shared_bytes`, `occupancy`, `spills`, `streams`), `arguments` of the first call, `counters`
+      of other profilers, and `modules` if there are several.
     """
 
     name: str

@@ -10,7 +10,7 @@ others are always above 0, or have no meaning.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from compile_hud.db.records.string_enum import StrEnum
@@ -19,10 +19,15 @@ from compile_hud.db.records.string_enum import StrEnum
 CPU_TIME = "CPU time"
 # The compile cache of a new process is empty or filled; each has a metric of its own.
 CACHES = COLD, WARM = ("cold", "warm")
+# The caches of compiled graphs, by their name in metrics, and the results of a look-up.
+COMPILE_CACHES = {"fxgraph": "Inductor's graph cache", "aotautograd": "AOTAutograd's cache"}
+CACHE_EVENTS = ("hits", "misses", "bypasses")
 # The largest number of calls per process against which a compile time is weighed.
 MAX_EXPECTED_CALLS = 10**11
 # The method has this if each iteration began with a flushed cache of the GPU.
 FLUSHED = "evicts the L2 cache"
+# The metrics of the trends of the modes. `trend_results` has columns of each.
+MODE_METRICS = ("speedup", "compile_cold_s", "compile_warm_s", "peak_bytes", "energy_j")
 # Words in names of quantities that grow as the code gets faster.
 RATE_WORDS = (
     r"speedup|throughput|bandwidth|flops|_per_s|per_sec|/s\b|(?<![a-z])(tps|qps|fps)(?![a-z])"
@@ -117,6 +122,27 @@ _ROWS = (
         is_judged=False,
     ),
     Metric(
+        name="first_token_s",
+        unit="s",
+        direction=LOWER,
+        description="Wall time from the call to the first token of a generated text.",
+        is_judged=False,
+    ),
+    Metric(
+        name="token_p50_s",
+        unit="s",
+        direction=LOWER,
+        description="Median wall time between two tokens of a generated text.",
+        is_judged=False,
+    ),
+    Metric(
+        name="token_p99_s",
+        unit="s",
+        direction=LOWER,
+        description="99th percentile of the wall time between two tokens of a generated text.",
+        is_judged=False,
+    ),
+    Metric(
         name="compile_cold_s",
         unit="s",
         direction=LOWER,
@@ -172,6 +198,33 @@ _ROWS = (
         direction=LOWER,
         description="Cold compile: waiting for Triton or the C++ compiler.",
         is_judged=False,
+    ),
+    Metric(
+        name="compile_instructions",
+        unit="1",
+        direction=LOWER,
+        description="Instructions of the cold compile in user code, with those of its compilers.",
+    ),
+    Metric(
+        name="compile_peak_host_bytes",
+        unit="B",
+        direction=LOWER,
+        description="Cold compile: highest resident memory of the process beyond that before it.",
+        relevance_floor=0.1,
+    ),
+    Metric(
+        name="compile_peak_compilers_bytes",
+        unit="B",
+        direction=LOWER,
+        description="Cold compile: highest memory of the C++ compilers and Triton's workers.",
+        # A sample misses the last moments before a compiler ends.
+        is_judged=False,
+    ),
+    Metric(
+        name="compile_peak_device_bytes",
+        unit="B",
+        direction=LOWER,
+        description="Cold compile: highest memory in tensors on CUDA beyond that before it.",
     ),
     Metric(
         name="break_even_calls",
@@ -389,6 +442,14 @@ _ROWS = (
         is_exact=True,
     ),
     Metric(
+        name="guard_s",
+        unit="s",
+        direction=LOWER,
+        description="Time of one iteration in which Dynamo checks guards to find compiled code.",
+        # A few microseconds of a profiled iteration move with every neighbour.
+        is_judged=False,
+    ),
+    Metric(
         name="num_kernels",
         unit="1",
         direction=LOWER,
@@ -423,7 +484,39 @@ _ROWS = (
     ),
 )
 
-METRICS: dict[str, Metric] = {row.name: row for row in _ROWS}
+
+def cache_metric(cache: str, *, state: str, event: str) -> str:
+    """Return the name of the metric that counts this event of a compile cache."""
+    return f"{cache}_{state}_{event}"
+
+
+# The counts of a case are shown as a table of its launches, each with the reasons.
+CACHE_METRICS = frozenset(
+    cache_metric(cache, state=state, event=event)
+    for cache in COMPILE_CACHES
+    for state in CACHES
+    for event in CACHE_EVENTS
+)
+
+
+def _cache_rows() -> Iterator[Metric]:
+    """Yield the metrics of the look-ups in the compile caches, cold and warm."""
+    for cache, title in COMPILE_CACHES.items():
+        for state in CACHES:
+            for event in CACHE_EVENTS:
+                yield Metric(
+                    name=cache_metric(cache, state=state, event=event),
+                    unit="1",
+                    direction=HIGHER if event == "hits" else LOWER,
+                    description=f"{state.capitalize()} compile: {event} of {title}.",
+                    # An empty cache misses every graph, and the graphs are judged already.
+                    is_judged=state == WARM and event != "hits",
+                    is_exact=True,
+                    relevance_floor=0.0,
+                )
+
+
+METRICS: dict[str, Metric] = {row.name: row for row in (*_ROWS, *_cache_rows())}
 
 
 # Of the variant and of eager, by the wall clock and in CPU time.

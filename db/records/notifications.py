@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -39,7 +40,10 @@ class Severity(StrEnum):
 
 
 class NotificationState(StrEnum):
-    """The state of a notification; `dropped` means that a re-measurement refuted its alerts."""
+    """The state of a notification.
+
+    `dropped` means that a re-measurement refuted its alerts, or that it is a test that failed.
+    """
 
     PENDING = "pending"
     SENDING = "sending"
@@ -137,6 +141,21 @@ def urgent(items: Sequence[Notification]) -> list[Notification]:
             about |= item.about
             selection.append(item)
     return selection[::-1]
+
+
+def make_receiver_test(receiver: str, *, at: datetime) -> Notification:
+    """Return a new test message to `receiver`, which is about no alert."""
+    return Notification(
+        id=f"msg_{uuid.uuid4().hex}",
+        receiver=receiver,
+        subject="test",
+        kind=AlertChangeKind.TEST,
+        severity=Severity.MINOR,
+        title=f"the receiver {receiver} gets notifications of Compile HUD",
+        alert_ids=(),
+        created_at=at,
+        due_at=at,
+    )
 
 
 def stable_id(*parts: str) -> str:

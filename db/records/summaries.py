@@ -259,6 +259,7 @@ class HistoryRun:
     revision: str
     fingerprint: str
     model_commits: Mapping[str, Any]
+    is_synthetic: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -267,8 +268,9 @@ class ResultHistory:
 
     The matrices have a row for each of `runs` after a first one for all older runs, and a column
     for each of `cases`. `outcomes` are indices of `Outcome`, -1 without a result; `sources` are the
-    columns of the cases with the same code, -1 for none. `values` are by metric: medians, lower and
-    upper bounds, NaN without a measurement. The first `num_before` of `runs` precede the range.
+    columns of the cases with the same code, -1 for none. `fallbacks` are the numbers of the modes
+    that ran instead, eager's after all others, -1 for none. `values` are by metric: medians, lower
+    and upper bounds, NaN without a measurement. The first `num_before` of `runs` precede the range.
     """
 
     machine: str
@@ -277,6 +279,7 @@ class ResultHistory:
     cases: Sequence[Case]
     outcomes: np.ndarray
     sources: np.ndarray
+    fallbacks: np.ndarray
     values: Mapping[str, np.ndarray]
     num_before: int
 

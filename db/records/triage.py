@@ -32,6 +32,9 @@ from compile_hud.db.records.string_enum import StrEnum
 ONGOING = (AlertState.OPEN, AlertState.ACKNOWLEDGED)
 # These kinds of alerts mean that a case has no new results.
 MISSING_KINDS = ("vanished", "late")
+# Percent of cost from which a regression needs attention the same day.
+MAJOR_PCT = 10.0
+MISSING_RATIO = 1 + MAJOR_PCT / 100
 # The author of changes by the detector, which no person made.
 JUDGE = "judge"
 
@@ -294,16 +297,22 @@ def is_higher_better(alert: Alert) -> bool:
     return known is not None and known.direction is Direction.HIGHER_IS_BETTER
 
 
-def worst_first(alerts: Iterable[Alert]) -> list[Alert]:
-    """Return failures, then regressions by size, missing cases, and improvements.
+def _rank_ratio(alert: Alert) -> float:
+    is_missing = alert.kind in MISSING_KINDS and alert.verdict is Verdict.REGRESSION
+    return MISSING_RATIO if is_missing else worsening(alert)
 
-    Settled alerts come in the same order after all open and acknowledged ones.
+
+def worst_first(alerts: Iterable[Alert]) -> list[Alert]:
+    """Return failures, then regressions by size, and improvements.
+
+    A missing case stands where a regression of MISSING_RATIO does, since both are major. Settled
+    alerts come in the same order after all open and acknowledged ones.
     """
     return sorted(
         alerts,
         key=lambda alert: (
             alert.state not in ONGOING,
-            -worsening(alert),
+            -_rank_ratio(alert),
             alert.case.key,
             alert.metric,
             alert.id,

@@ -50,7 +50,8 @@ def put_rows(connection: Connection, table: Table[Any], rows: Sequence[Values]) 
     """Insert `rows`, which all name the same columns of `table`."""
     if not rows:
         return
-    if connection.dialect.name != "duckdb":
+    # To hand an Arrow table over takes DuckDB longer than to parse the statement of a single row.
+    if connection.dialect.name != "duckdb" or len(rows) == 1:
         connection.execute(insert(table), rows)
         return
     import pyarrow as pa

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import json
 from collections import namedtuple
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import JSON, ColumnElement, Select, union_all
 from sqlalchemy.engine import Connection
@@ -19,6 +19,9 @@ from compile_hud.db.rows.mapping import utc
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
+
+# A row group of DuckDB.
+_BATCH_ROWS: Final = 122_880
 
 
 def read_rows(connection: Connection, query: ExecutableReturnsRows) -> list[Any]:
@@ -58,6 +61,18 @@ def numpy_columns(connection: Connection, query: ExecutableReturnsRows) -> list[
 
     rows = result.all()
     return [np.array([row[index] for row in rows]) for index in range(len(result.keys()))]
+
+
+def numpy_batches(
+    connection: Connection, query: ExecutableReturnsRows
+) -> Iterator[list[np.ndarray]]:
+    """Yield the columns of some rows of `query` at a time, as `numpy_columns` returns them."""
+    if connection.dialect.name != "duckdb":
+        yield numpy_columns(connection, query)
+        return
+    # DuckDB computes a batch while it is read, and needs no memory for the whole result.
+    for batch in connection.execute(query).cursor.to_arrow_reader(_BATCH_ROWS):
+        yield [column.to_numpy(zero_copy_only=False) for column in batch.columns]
 
 
 @functools.cache

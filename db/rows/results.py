@@ -14,15 +14,18 @@ from compile_hud.db.rows.sql_expressions import with_case
 from compile_hud.db.schema.tables import MeasurementTable, SampleTable
 
 
-def read_results(connection: Connection, results: Subquery) -> list[CaseResult]:
-    """Return `results` with all samples, in any order."""
+def read_results(
+    connection: Connection, results: Subquery, *, has_samples: bool = True
+) -> list[CaseResult]:
+    """Return `results` with all samples, or the median instead of them, in any order."""
     rows = connection.execute(with_case(results)).all()
     measurements = connection.execute(_select_measurements(results)).all()
-    samples = connection.execute(
+    query = (
         select(SampleTable)
         .where(SampleTable.c.result_id.in_(select(results.c.id)))
         .order_by(SampleTable.c.position)
-    ).all()
+    )
+    samples = connection.execute(query).all() if has_samples else ()
     values: dict[tuple[str, str, bool], list[float]] = defaultdict(list)
     for sample in samples:
         values[sample.result_id, sample.metric, sample.is_warmup].append(sample.value)

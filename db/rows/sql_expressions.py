@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Select, Subquery, Table, and_, false, select
 
+from compile_hud.db.records.metrics import MODE_METRICS
 from compile_hud.db.records.results import DEFERRED, Outcome
 from compile_hud.db.schema.tables import (
     CaseResultColumns,
@@ -23,7 +24,12 @@ OLDEST_RUN: Final = (RunTable.c.started_at, RunTable.c.id)
 NEWEST_RUN: Final = (RunTable.c.started_at.desc(), RunTable.c.id.desc())
 LAST_RESULT: Final = (CaseResultTable.c.finished_at.desc(), CaseResultTable.c.id.desc())
 
-
+# The columns of a median and its interval.
+ESTIMATE_COLUMNS: Final = ("median", "low", "high")
+# The columns of `trend_results` with these, by metric.
+TREND_COLUMNS: Final = {
+    metric: (metric, f"{metric}_low", f"{metric}_high") for metric in MODE_METRICS
+}
 CASE_COLUMNS: Final = tuple(column for column in CaseTable.c if column.name != "key")
 RUN_COLUMNS: Final = (
     RunTable.c.started_at.label("run_started_at"),

@@ -340,6 +340,45 @@ LatestMeasurementTable = _table(
 )
 
 
+class TrendResultColumns(TypedColumns):
+    """Summary written by ingest: the result of each case of a mode in each run, one row each.
+
+    The trends of the modes read it. Each metric has its median and interval, null without a
+    measurement. `same_code_as` is the variant that was measured instead, empty for none. Superseded
+    and deferred results have no row. The key is (run_id, case_key).
+    """
+
+    run_id = Column(String, nullable=False)
+    case_key = Column(String, nullable=False)
+    run_started_at = Column(UtcTime, nullable=False)
+    outcome = Column(String, nullable=False)
+    effective_mode = Column(String, nullable=False)
+    same_code_as = Column(String, nullable=False)
+    speedup = Column(Double)
+    speedup_low = Column(Double)
+    speedup_high = Column(Double)
+    compile_cold_s = Column(Double)
+    compile_cold_s_low = Column(Double)
+    compile_cold_s_high = Column(Double)
+    compile_warm_s = Column(Double)
+    compile_warm_s_low = Column(Double)
+    compile_warm_s_high = Column(Double)
+    peak_bytes = Column(Double)
+    peak_bytes_low = Column(Double)
+    peak_bytes_high = Column(Double)
+    energy_j = Column(Double)
+    energy_j_low = Column(Double)
+    energy_j_high = Column(Double)
+
+
+TrendResultTable = _table(
+    "trend_results",
+    TrendResultColumns,
+    Index("ix_trend_results_run", "run_id").ddl_if(dialect="postgresql"),
+    key=("run_id", "case_key"),
+)
+
+
 class AlertColumns(TypedColumns):
     """One row an alert; `last_good_*`, numbers and settings may be null."""
 

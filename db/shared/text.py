@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 # A spreadsheet takes a cell that begins with one of these for a formula; see
@@ -125,10 +125,21 @@ def with_kind(metric: str, *, kind: str) -> str:
     return f"{metric} ({KIND_WORDS[kind]})" if kind in KIND_WORDS else metric
 
 
+def own_eager_text(shown: str) -> str:
+    """Return the words for a case whose eager time differs from that of eager's own process."""
+    return f"eager in its own process: {shown}; load differed"
+
+
 def counted(number: int, noun: str) -> str:
     """Return a number of things in words: `1 job`, `3 jobs`, `no launches`."""
     ending = "es" if noun.endswith(("s", "ch")) else "s"
     return f"{number} {noun}" if number == 1 else f"{number or 'no'} {noun}{ending}"
+
+
+def listed(texts: Sequence[str], *, limit: int) -> str:
+    """Return the first `limit` of `texts`, and the number of the others: `a, b and 2 more`."""
+    num_more = len(texts) - limit
+    return ", ".join(texts[:limit]) + (f" and {num_more} more" if num_more > 0 else "")
 
 
 def runtime_text(details: Mapping[str, Any]) -> str:
@@ -140,12 +151,12 @@ def runtime_text(details: Mapping[str, Any]) -> str:
     if not isinstance(runtime, Mapping) or not runtime:
         return ""
     others = {name: value for name, value in runtime.items() if name not in ("name", "version")}
-    descriptions = [f"{name} {_listed(value)}" for name, value in others.items()]
+    descriptions = [f"{name} {_value_text(value)}" for name, value in others.items()]
     head = f"{runtime.get('name', '')} {runtime.get('version', '')}".strip()
     return ": ".join(part for part in (head, ", ".join(descriptions)) if part)
 
 
-def _listed(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return " ".join(str(item) for item in value) if isinstance(value, list) else str(value)
 
 

@@ -3,7 +3,8 @@
 AnalysisError
 |-- NotComparableError   two runs happened in environments whose numbers do not compare
 |-- AlertStateError      an alert cannot go to the requested state
-|   `-- ChangedMeanwhile the alert has changed since it was read
+|   |-- ChangedMeanwhile the alert has changed since it was read
+|   `-- ReasonMissing    the decision needs a reason
 `-- NoKernelScript       too little is known of a kernel for a standalone script
 """
 
@@ -26,6 +27,10 @@ class AlertStateError(AnalysisError):
 
 class ChangedMeanwhile(AlertStateError):
     """An alert has changed since the user looked at it."""
+
+
+class ReasonMissing(AlertStateError):
+    """A failure can be expected only with a reason."""
 
 
 class NoKernelScript(AnalysisError):

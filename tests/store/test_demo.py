@@ -1,33 +1,45 @@
 from __future__ import annotations
 
+import gzip
+import json
 import math
+from collections import defaultdict
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 
+from compile_hud.db.alerts.annotations import load_annotations
 from compile_hud.db.errors import MixedStoreError
+from compile_hud.db.jobs.health import load_health
 from compile_hud.db.queries.alerts import load_alerts
 from compile_hud.db.queries.kernels import load_profiled
-from compile_hud.db.queries.runs import load_runs
+from compile_hud.db.queries.results import load_result, load_result_summaries
+from compile_hud.db.queries.runs import load_runs, load_suite_runs
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.kernels import profile_of
-from compile_hud.db.records.results import Outcome, Verdict
+from compile_hud.db.records.results import Outcome, Run, Verdict
+from compile_hud.db.shared.trace_paths import find_trace, traces_folder
 from compile_hud.db.store import Store
 from compile_hud.models_zoo.catalog.variants import MODES
 from compile_hud.runner.alerting.alert_kernels import cause_kernels
 from compile_hud.runner.analysis.kernels.diff import kernel_bounds
+from compile_hud.runner.analysis.studies.catalog import FAMILIES
+from compile_hud.runner.demo.demo_store import fill_demo
 from compile_hud.runner.demo.history import (
     DRIFT,
     FAILING,
     FIXED,
+    FP32_STEP,
     GAIN,
     MACHINE,
     MEMORY_BOUND,
     NOISY,
+    SECOND,
     STEP,
+    SUITE,
+    TRAINING_STEP,
     VANISHED,
-    fill_demo,
     synthetic_history,
 )
 from tests.support.builders import make_result, make_run
@@ -41,41 +53,69 @@ def noon() -> datetime:
     return NOON
 
 
+def trace_totals(path: Path) -> dict[str, float]:
+    """Return the seconds of each kernel of a trace."""
+    totals: dict[str, float] = defaultdict(float)
+    for event in json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]:
+        if event["cat"] == "kernel":
+            totals[event["name"]] += 1e-6 * event["dur"]
+    return totals
+
+
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Store:
     """Return a store with the whole demo; it takes seconds, so the tests share it and only read."""
     store = Store(f"duckdb:///{tmp_path_factory.mktemp('demo')}/demo.duckdb")
-    fill_demo(store, now=noon, nights=NIGHTS)
+    fill_demo(store, now=noon, nights=NIGHTS, traces=traces_folder(store.url))
     return store
+
+
+def base_alerts(store: Store) -> list[Alert]:
+    """Return the alerts of the first block of cases on the first machine."""
+    return [
+        alert
+        for alert in load_alerts(store)
+        if alert.machine == MACHINE
+        and (alert.case.is_reference or alert.case.dtype == "bf16")
+        and alert.case.phase == "inference"
+    ]
 
 
 def alerts_of(store: Store, name: tuple[str, str]) -> list[Alert]:
     return [
         alert
-        for alert in load_alerts(store)
+        for alert in base_alerts(store)
         if (alert.case.model, alert.case.mode) == name and alert.metric != "latency_s"
     ]
 
 
+def nightly_runs(store: Store) -> list[Run]:
+    """Return the nights of the first machine."""
+    runs = [summary.run for summary in load_runs(store, limit=200)]
+    return [run for run in runs if run.machine == MACHINE and run.suite == SUITE]
+
+
 def test_every_run_is_labelled_synthetic(demo: Store) -> None:
-    runs = [summary.run for summary in load_runs(demo, limit=100)]
-    assert len(runs) == NIGHTS
+    runs = [summary.run for summary in load_runs(demo, limit=200)]
+    # A night of both machines, and a study.
+    assert len(runs) == 2 * NIGHTS + 1
     assert all(run.is_synthetic for run in runs)
-    assert {run.machine for run in runs} == {MACHINE} == {"synthetic-demo"}
+    assert {run.machine for run in runs} == {MACHINE, SECOND.name}
+    assert all(run.machine.startswith("synthetic-") for run in runs)
 
 
 def test_last_run_was_last_night(demo: Store) -> None:
-    starts = [summary.run.started_at for summary in load_runs(demo, limit=100)]
+    starts = [run.started_at for run in nightly_runs(demo)]
     assert max(starts) == NOON.replace(hour=2, minute=30)
     assert len({start.date() for start in starts}) == NIGHTS
 
 
 def test_every_night_has_a_revision_of_its_own(demo: Store) -> None:
-    assert len({summary.run.revision for summary in load_runs(demo, limit=100)}) == NIGHTS
+    assert len({run.revision for run in nightly_runs(demo)}) == NIGHTS
 
 
 def test_new_driver_starts_a_new_environment(demo: Store) -> None:
-    runs = [summary.run for summary in load_runs(demo, limit=100)]
+    runs = nightly_runs(demo)
     assert len({run.fingerprint for run in runs}) == 2
     assert {run.environment["driver_version"] for run in runs} == {"570.86.15", "580.65.06"}
 
@@ -133,7 +173,7 @@ def test_vanished_case_is_reported(demo: Store) -> None:
 
 
 def test_slower_memory_is_the_machines_doing(demo: Store) -> None:
-    alerts = [alert for alert in load_alerts(demo) if alert.case.model in MEMORY_BOUND]
+    alerts = [alert for alert in base_alerts(demo) if alert.case.model in MEMORY_BOUND]
     assert {alert.cause_kind for alert in alerts} == {"machine"}
     assert {alert.metric for alert in alerts} == {"latency_s"}
     (copy,) = [alert for alert in alerts if alert.case.is_reference]
@@ -142,14 +182,73 @@ def test_slower_memory_is_the_machines_doing(demo: Store) -> None:
 
 def test_nothing_else_is_reported(demo: Store) -> None:
     """The noisy series has no step (docs/judging.md)."""
-    alerted = {(alert.case.model, alert.case.mode) for alert in load_alerts(demo)}
+    alerted = {(alert.case.model, alert.case.mode) for alert in base_alerts(demo)}
     machine = {("ref_copy", "eager"), *(("nn_transformer", mode) for mode in MODES)}
     assert alerted == {STEP, GAIN, FIXED, FAILING, VANISHED, DRIFT} | machine
     assert NOISY not in alerted
+    others = {
+        (alert.machine, alert.case.phase, alert.case.dtype, alert.case.model, alert.case.mode)
+        for alert in load_alerts(demo)
+    } - {
+        (alert.machine, alert.case.phase, alert.case.dtype, alert.case.model, alert.case.mode)
+        for alert in base_alerts(demo)
+    }
+    assert others == {
+        (MACHINE, "training", "bf16", *TRAINING_STEP),
+        (MACHINE, "inference", "fp32", *FP32_STEP),
+        (SECOND.name, "inference", "bf16", *STEP),
+    }
+
+
+def test_there_is_an_alert_in_each_state(demo: Store) -> None:
+    alerts = load_alerts(demo)
+    assert {alert.state for alert in alerts} == set(AlertState)
+    acknowledged = [alert for alert in alerts if alert.state is AlertState.ACKNOWLEDGED]
+    assert {(alert.case.model, alert.case.mode) for alert in acknowledged} == {DRIFT}
+    assert {alert.owner for alert in acknowledged} == {"ada"}
+    muted = [alert for alert in alerts if alert.muted_until is not None]
+    assert {alert.machine for alert in muted} == {SECOND.name}
+
+
+def test_every_case_of_the_newest_runs_has_a_whole_profile_and_a_trace(demo: Store) -> None:
+    newest = {item.run.machine: item.run for item in load_runs(demo, limit=2)}
+    assert len(newest) == 2
+    for run in newest.values():
+        results = [
+            load_result(demo, summary.id)
+            for summary in load_result_summaries(demo, run.id)
+            if not summary.case.is_reference and summary.outcome is Outcome.OK
+        ]
+        assert len(results) >= 20
+        for result in results:
+            profile = profile_of(result.details)
+            assert profile is not None
+            assert profile.timeline
+            busy_s = math.fsum(span.duration_s for span in profile.timeline)
+            whole_s = math.fsum(item.total_s for item in result.kernels)
+            # The spans are stored in nanoseconds.
+            assert busy_s == pytest.approx(whole_s, rel=1e-4)
+            assert all(0 < kernel.roofline <= 1 for kernel in result.kernels if kernel.roofline)
+            assert all(kernel.flops and kernel.num_bytes for kernel in result.kernels)
+            path = find_trace(traces_folder(demo.url), result.id)
+            assert path is not None
+            table = trace_totals(path)
+            for kernel in result.kernels:
+                assert table[kernel.name] == pytest.approx(kernel.total_s, rel=1e-3)
+
+
+def test_there_are_a_schedule_a_study_and_an_annotation(demo: Store) -> None:
+    (scheduler,) = load_health(demo).schedulers
+    # It is no process that could fall silent, or execute a request.
+    assert not scheduler.is_late(now=NOON + timedelta(days=1))
+    assert not scheduler.is_alive(now=NOON)
+    assert scheduler.schedules[0].next_at == NOON.replace(day=21, hour=2, minute=30)
+    assert len(load_suite_runs(demo, FAMILIES.suite)) == 1
+    assert len(load_annotations(demo)) == 1
 
 
 def test_slow_drift_is_reported_as_one(demo: Store) -> None:
-    alerts = [alert for alert in load_alerts(demo) if (alert.case.model, alert.case.mode) == DRIFT]
+    alerts = [alert for alert in base_alerts(demo) if (alert.case.model, alert.case.mode) == DRIFT]
     assert {alert.kind for alert in alerts} == {"drift"}
     for alert in alerts:
         # The kernels and the environment of weeks apart, and not of two nights in a row.
@@ -183,9 +282,10 @@ def test_demo_before_half_past_two_ends_the_night_before() -> None:
 
 def test_filling_a_store_twice_changes_nothing(duckdb_url: str) -> None:
     store = Store(duckdb_url)
-    assert fill_demo(store, now=noon, nights=2) == 86
+    # In a night 43, 10 and 20 cases of one machine, and 23 of the other.
+    assert fill_demo(store, now=noon, nights=2) == 192
     assert fill_demo(store, now=noon, nights=2) == 0
-    assert len(load_runs(store)) == 2
+    assert len(load_runs(store)) == 4
 
 
 def test_store_with_real_runs_is_refused(tmp_path: Path, now: FakeClock) -> None:

@@ -1,7 +1,9 @@
 """Group alerts into events: a change that shows in many series at once is one change.
 
-Method: no statistics. Alerts of one machine and toolchain belong together if they start within a
-run of each other: the run with the most of them is the onset, then the next. Among these, alerts of
+Method: no statistics. Alerts of one machine and toolchain belong together if one run can have made
+them all: the ranges from the last good to the first bad run overlap. Those that start at one
+revision within a run of each other belong together as well. The run with the most of them is the
+onset, then the next. Drifts, noise and missing series have no exact start. Among these, alerts of
 one kind of metric in one direction in two models or more are one event. It is the revision's, or
 the environment's if the revision did not change or the machine is the cause. The remaining alerts
 form events of single models, with all metrics of a case together. A drift that contains steps
@@ -15,16 +17,17 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
-from compile_hud.db.records.alerts import DRIFT, Alert, Event, EventKind, began, leading
+from compile_hud.db.records.alerts import DRIFT, Alert, Event, EventKind, began, leading, onset_of
 from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.summaries import PlannedRun
 from compile_hud.db.records.triage import size_pct
-from compile_hud.db.shared.text import short_revision
+from compile_hud.db.shared.text import counted, short_revision
 from compile_hud.runner.analysis.detection.series_changes import STEP
 from compile_hud.runner.analysis.judging.attribution import MACHINE
 
-# Noise may show a step a night late or early.
+# Noise may show a step of a revision a run late, and alerts without an exact start a run apart.
 NUM_RUNS_APART = 1
 # One model alone may have any reason; two in one night have one.
 MIN_MODELS = 2
@@ -32,6 +35,8 @@ MIN_MODELS = 2
 OUTCOME = "outcome"
 MISSING = "missing"
 _KINDS = {"outcome": OUTCOME, "vanished": MISSING, "late": MISSING}
+# The first bad run of such an alert is the first one with the change.
+_DATED_KINDS = (STEP, OUTCOME)
 _TOPICS = {
     "latency": "time",
     "speedup": "time",
@@ -128,26 +133,61 @@ def _drifts_by_step(alerts: Sequence[Alert]) -> Mapping[str, Sequence[Alert]]:
 
 
 def _by_onset(alerts: Sequence[Alert], *, order: Sequence[str]) -> dict[str, list[Alert]]:
-    """Return alerts that start together, by the run in which most of them start."""
+    """Return alerts that may be of one change, by the run in which most of them start."""
     positions = {run_id: position for position, run_id in enumerate(order)}
     starts = Counter(alert.first_bad.run_id for alert in alerts)
-    onsets: dict[str, str] = {}
+    free = {alert.id: alert for alert in sorted(alerts, key=_start)}
+    by_onset: dict[str, list[Alert]] = {}
     # Of two runs with equal counts the earlier one counts; a pruned run stands alone.
     for run_id in sorted(starts, key=lambda item: (-starts[item], positions.get(item, -1), item)):
-        if run_id in onsets:
+        members = [alert for alert in free.values() if alert.first_bad.run_id == run_id]
+        if not members:
             continue
-        for other in starts:
-            is_near = (
-                run_id in positions
-                and other in positions
-                and abs(positions[other] - positions[run_id]) <= NUM_RUNS_APART
-            )
-            if other == run_id or (is_near and other not in onsets):
-                onsets[other] = run_id
-    by_onset: dict[str, list[Alert]] = defaultdict(list)
-    for alert in alerts:
-        by_onset[onsets[alert.first_bad.run_id]].append(alert)
+        if run_id in positions:
+            members += _neighbours(members, free.values(), positions=positions)
+        joined = {alert.id for alert in members}
+        by_onset[run_id] = [alert for alert in alerts if alert.id in joined]
+        for alert_id in joined:
+            del free[alert_id]
     return by_onset
+
+
+def _neighbours(
+    members: Sequence[Alert], others: Iterable[Alert], *, positions: Mapping[str, int]
+) -> list[Alert]:
+    """Return the alerts that start in another run than `members` and may be of the same change."""
+    ranges = [_range_of(alert, positions) for alert in members]
+    low, high = max(first for first, _ in ranges), positions[members[0].first_bad.run_id]
+    start, revision = high, members[0].first_bad.revision
+    neighbours = []
+    for alert in others:
+        if alert.first_bad.run_id not in positions or alert in members:
+            continue
+        first, last = _range_of(alert, positions)
+        if max(low, first) < min(high, last):
+            # One run has to explain all of them.
+            low, high = max(low, first), min(high, last)
+            neighbours.append(alert)
+        elif alert.first_bad.revision == revision and abs(last - start) <= NUM_RUNS_APART:
+            neighbours.append(alert)
+    return neighbours
+
+
+def _range_of(alert: Alert, positions: Mapping[str, int]) -> tuple[int, int]:
+    """Return the positions of the last run before a change and of the last that may have made it.
+
+    A case that a run did not measure may have changed in it.
+    """
+    last = positions[alert.first_bad.run_id]
+    if alert.kind not in _DATED_KINDS:
+        return last - 1 - NUM_RUNS_APART, last
+    if alert.last_good is None:
+        return last - 1, last
+    return min(positions.get(alert.last_good.run_id, last - 1), last - 1), last
+
+
+def _start(alert: Alert) -> tuple[datetime, str]:
+    return alert.first_bad.at, alert.id
 
 
 def _groups(onset: str, alerts: Sequence[Alert]) -> Iterator[_AlertGroup]:
@@ -203,24 +243,27 @@ def _title(kind: EventKind, alerts: Sequence[Alert], run: PlannedRun | None) -> 
 
 
 def _since(alerts: Sequence[Alert]) -> str:
-    """Return the revision of most alerts, or the day if nothing was measured at one.
+    """Return the revision of the onset, or the day of most alerts if nothing was measured at one.
 
-    Among equal counts the revision that was seen first counts.
+    Among equal counts the first day counts.
     """
     if all(topic_of(alert) == MISSING and alert.metric == OUTCOME for alert in alerts):
         days = Counter(f"{alert.first_bad.at:%Y-%m-%d}" for alert in alerts)
         return min(days, key=lambda day: (-days[day], day))
-    counts = Counter(began(alert).revision for alert in alerts)
-    first = min(alerts, key=lambda item: (-counts[began(item).revision], item.first_bad.at))
-    return short_revision(began(first).revision)
+    return short_revision(began(onset_of(alerts)).revision)
 
 
 def _who(kind: EventKind, alerts: Sequence[Alert], run: PlannedRun | None) -> str:
-    cases = {alert.case.key for alert in alerts}
     if kind is EventKind.CASE:
         return f"{alerts[0].case.key}:"
+    references = {alert.case.key for alert in alerts if alert.case.is_reference}
+    num_references = counted(len(references), "reference case")
+    own = [alert for alert in alerts if alert.case.key not in references]
+    if not own:
+        return f"{num_references}:"
+    cases = {alert.case.key for alert in own}
     planned = () if run is None else run.plan
-    model = alerts[0].case.model
+    model = own[0].case.model
     is_model = kind is EventKind.MODEL
     peers = {
         case.key
@@ -230,7 +273,8 @@ def _who(kind: EventKind, alerts: Sequence[Alert], run: PlannedRun | None) -> st
     text = f"{len(cases)} of {len(peers | cases)} cases"
     if is_model:
         return f"{text} of {model}:"
-    return f"{text} in {len({alert.case.model for alert in alerts})} models:"
+    text += f" in {counted(len({alert.case.model for alert in own}), 'model')}"
+    return f"{text} and {num_references}:" if references else f"{text}:"
 
 
 def _named(alerts: Sequence[Alert]) -> list[Alert]:

@@ -72,12 +72,11 @@ def update_alerts(
 ) -> Update:
     """Return the update of `stored` by the alerts in `detected`.
 
-    User decisions stay: expected and noise always, acknowledged until the level is back or the
-    mute of the alert has ended. An ongoing
-    alert that is no longer detected, although its first bad run was judged, is over. One whose run
-    is no longer in the store stays unchanged. A new alert has the owner and mute of its series by
-    `settings`. `group` returns the event of each alert, by the alert's id; it gets each alert once,
-    even if it came back several times.
+    User decisions stay: expected and noise always, acknowledged until the level is back or the mute
+    of the alert has ended. An ongoing alert that is no longer detected, although its first bad run
+    was judged, is over. One whose run is no longer in the store stays unchanged. A new alert has
+    the owner and mute of its series by `settings`. `group` returns the event of each alert, by the
+    alert's id; it gets each alert once, even if it came back several times.
     """
     known = {alert.id: alert for alert in stored}
     detected_by_id = _identified(detected, known)

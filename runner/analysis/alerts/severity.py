@@ -7,11 +7,10 @@ from collections.abc import Iterable
 from compile_hud.db.records.alerts import OUTCOME, Alert
 from compile_hud.db.records.notifications import Severity
 from compile_hud.db.records.results import Verdict
-from compile_hud.db.records.triage import size_pct
+from compile_hud.db.records.triage import MAJOR_PCT, size_pct
 
-# Percent of cost: a severe change blocks a release, a major one needs attention the same day.
+# Percent of cost from which a change blocks a release.
 SEVERE_PCT = 25.0
-MAJOR_PCT = 10.0
 SEVERITY_RANKS = (Severity.MINOR, Severity.MAJOR, Severity.SEVERE)
 
 

@@ -12,9 +12,10 @@ from datetime import datetime
 from typing import Any
 
 from compile_hud.db.records.alerts import Alert, AlertState
+from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.run_ref import RunRef
 from compile_hud.db.records.triage import ONGOING, Revision
-from compile_hud.runner.analysis.errors import AlertStateError, ChangedMeanwhile
+from compile_hud.runner.analysis.errors import AlertStateError, ChangedMeanwhile, ReasonMissing
 
 # Only the judge sets an alert to fixed. A user can still mark a fixed alert as noise, so that it
 # stays suppressed if it recurs.
@@ -34,10 +35,14 @@ _COMPARED_FIELDS = ("state", "owner", "muted_until", "verdict", "first_bad")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriageDecision:
-    """The alerts after a decision, and the changes to save."""
+    """The alerts after a decision, and the changes to save.
+
+    `unmuted` are the alerts before the decision whose mute it ended.
+    """
 
     alerts: tuple[Alert, ...]
     revisions: tuple[Revision, ...]
+    unmuted: tuple[Alert, ...] = ()
 
 
 Decide = Callable[[Sequence[Alert]], TriageDecision]
@@ -49,6 +54,8 @@ def set_state(
     """Return the decision that moves all alerts to `state`; it may raise AlertStateError.
 
     With `until` they are muted as well. An acknowledged alert opens again when its mute has ended.
+    An alert that is opened again is no longer muted, and has no note of the decision before.
+    A failure becomes expected only with a reason, else ReasonMissing.
 
     An expected level includes the steps before it: earlier ongoing alerts of the series are set to
     expected as well.
@@ -59,12 +66,26 @@ def set_state(
         for alert in alerts:
             _check_allowed(alert, state)
         before = _leading_to(alerts, stored) if state is AlertState.EXPECTED else []
+        for alert in (*alerts, *before) if not why.strip() else ():
+            _check_reason(alert, state)
 
         def revise(alert: Alert) -> Alert:
+            is_reopened = state is AlertState.OPEN is not alert.state
+            if is_reopened:
+                return dataclasses.replace(alert, state=state, muted_until=None, note="")
             end = alert.muted_until if until is None else until
             return dataclasses.replace(alert, state=state, muted_until=end)
 
-        return _decision(alerts, revise, why=why, others=before)
+        decided = _decision(alerts, revise, why=why, others=before)
+        revised = {revision.alert.id: revision.alert for revision in decided.revisions}
+        unmuted = tuple(
+            alert
+            for alert in (*alerts, *before)
+            if alert.muted_until is not None
+            and alert.id in revised
+            and revised[alert.id].muted_until is None
+        )
+        return dataclasses.replace(decided, unmuted=unmuted)
 
     return decide
 
@@ -190,6 +211,22 @@ def _check_allowed(alert: Alert, state: AlertState) -> None:
         )
 
 
+def needs_reason(alert: Alert, state: AlertState) -> bool:
+    """Return whether `alert` can become `state` with a reason only: an expected failure."""
+    is_failure = alert.kind == "outcome" and alert.verdict is Verdict.REGRESSION
+    return is_failure and state is AlertState.EXPECTED is not alert.state
+
+
+def _check_reason(alert: Alert, state: AlertState) -> None:
+    if needs_reason(alert, state):
+        raise ReasonMissing(
+            f"a failure can be expected only with a reason, and {alert.case.key} fails;"
+            " write the reason",
+            alert=alert.id,
+            case=alert.case.key,
+        )
+
+
 def _leading_to(alerts: Sequence[Alert], stored: Sequence[Alert]) -> list[Alert]:
     last = {_scope(alert): alert.first_bad.at for alert in alerts}
     return [
@@ -218,8 +255,7 @@ def _decision(
     for alert in (*alerts, *others):
         revised = revise(alert)
         if revised != alert:
-            note = why or alert.note
-            revised = dataclasses.replace(revised, note=note)
+            revised = dataclasses.replace(revised, note=why or revised.note)
             revisions.append(Revision(alert=revised, why=why))
         after.append(revised)
     return TriageDecision(alerts=tuple(after), revisions=tuple(revisions))

@@ -3,14 +3,16 @@
 Neighbours move the wall clock of a CPU by any factor, and its CPU time by 20 % and more (shared
 caches, shared cores). The ratio of two functions interleaved in one process is stable. A change of
 an absolute time therefore counts in two cases: the machine was quiet on both sides, or the time
-moved against the eager iterations of the same process.
+moved against the eager iterations of the same process. The verdict of a time agrees with the
+interval next to it: if that includes no change, another row decides, and the time names it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -37,6 +39,9 @@ from compile_hud.runner.analysis.stats.rounds import Pair
 
 WALL, CPU = "latency_s", "latency_cpu_s"
 EAGER_WALL, EAGER_CPU = "eager_latency_s", "eager_latency_cpu_s"
+# Eager's time by the time that it is measured in turn with.
+EAGER_CLOCKS = {WALL: EAGER_WALL, CPU: EAGER_CPU}
+SPEEDUP = "speedup"
 # A computation with a core of its own spends all of its wall time computing, except 1 to 2 %. One
 # that is preempted a quarter of the time has most of its iterations untouched, so medians hide the
 # preemption. It computes 10 % slower even in those iterations.
@@ -66,11 +71,17 @@ def judge_clocks(
 ) -> dict[str, Comparison]:
     """Return the judged comparisons of the wall clock and the CPU time."""
     judged: dict[str, Comparison] = {}
+    ratio = SPEEDUP if SPEEDUP in comparisons else ""
     if CPU in comparisons:
-        judged[CPU] = _judge_cpu_time(pair, comparisons[CPU], judgements[CPU], is_quiet=is_quiet)
+        paired = None if is_quiet else against_eager(pair, CPU, judgements[CPU])
+        judged[CPU] = _judge_cpu_time(comparisons[CPU], paired, is_quiet=is_quiet, decider=ratio)
     if WALL in comparisons:
-        paired = _against_eager(pair, (WALL, EAGER_WALL), judgements[WALL]) if is_quiet else None
-        judged[WALL] = _judge_wall_clock(comparisons[WALL], cpu=judged.get(CPU), paired=paired)
+        paired = against_eager(pair, WALL, judgements[WALL]) if is_quiet else None
+        controls = (
+            _Control(judged.get(CPU), text="CPU time moved as well", decider=CPU),
+            _Control(paired, text="it moved against eager", decider=ratio),
+        )
+        judged[WALL] = _judge_wall_clock(comparisons[WALL], controls)
     return judged
 
 
@@ -82,18 +93,18 @@ def judge_paired_clocks(comparisons: Mapping[str, Comparison]) -> dict[str, Comp
     """
     if WALL not in comparisons:
         return {}
-    return {WALL: _judge_wall_clock(comparisons[WALL], cpu=comparisons.get(CPU), paired=None)}
+    cpu = _Control(comparisons.get(CPU), text="CPU time moved as well", decider=CPU)
+    return {WALL: _judge_wall_clock(comparisons[WALL], (cpu,))}
 
 
 def _judge_cpu_time(
-    pair: Pair, cpu: Comparison, judgement: Judgement, *, is_quiet: bool
+    cpu: Comparison, paired: Comparison | None, *, is_quiet: bool, decider: str
 ) -> Comparison:
     if is_quiet or cpu.ratio is None or not cpu.is_relevant:
         return cpu
-    paired = _against_eager(pair, (CPU, EAGER_CPU), judgement)
     if paired is not None and paired.verdict is _verdict(cpu.ratio):
-        text = f"CPU time {_percent(cpu)}: it moved against eager{_interval(paired)}"
-        return _vouched(cpu, text)
+        control = _Control(paired, text="it moved against eager", decider=decider)
+        return _vouched(cpu, control, name="CPU time")
     if cpu.verdict not in CHANGED:
         return cpu
     return inconclusive(
@@ -103,16 +114,25 @@ def _judge_cpu_time(
     )
 
 
-def _judge_wall_clock(
-    wall: Comparison, *, cpu: Comparison | None, paired: Comparison | None
-) -> Comparison:
-    if wall.ratio is None or not wall.is_relevant or (cpu is None and paired is None):
+@dataclass(frozen=True, slots=True)
+class _Control:
+    """A comparison that vouches for a time if it changed likewise, and the row that shows it."""
+
+    comparison: Comparison | None
+    text: str
+    decider: str
+
+
+def _judge_wall_clock(wall: Comparison, controls: Sequence[_Control]) -> Comparison:
+    known = [item for item in controls if item.comparison is not None]
+    if wall.ratio is None or not wall.is_relevant or not known:
         return wall
-    for control, text in ((cpu, "CPU time moved as well"), (paired, "it moved against eager")):
-        if control is not None and control.verdict is _verdict(wall.ratio):
-            return _vouched(wall, f"wall clock {_percent(wall)}: {text}{_interval(control)}")
+    for control in known:
+        assert control.comparison is not None
+        if control.comparison.verdict is _verdict(wall.ratio):
+            return _vouched(wall, control, name="wall clock")
     return inconclusive(
-        f"wall clock moved by {_percent(wall)}, and nothing vouches for it: the machine was busy",
+        f"wall time {_percent(wall)}, not confirmed by another clock: the machine was busy",
         of=wall,
     )
 
@@ -121,12 +141,34 @@ def _verdict(ratio: float) -> Verdict:
     return Verdict.REGRESSION if ratio > 1 else Verdict.IMPROVEMENT
 
 
-def _vouched(time: Comparison, reason: str) -> Comparison:
-    verdict = _verdict(time.ratio or 1)
-    return dataclasses.replace(time, verdict=verdict, is_significant=True, reason=reason)
+def _vouched(time: Comparison, control: _Control, *, name: str) -> Comparison:
+    """Return `time` with the verdict of its control, if its own interval includes a change only.
+
+    Otherwise it is inconclusive, and names the row that decides.
+    """
+    assert control.comparison is not None
+    assert time.ratio is not None
+    text = f"{name} {_percent(time)}: {control.text}{_interval(control.comparison)}"
+    if excludes_no_change(time):
+        verdict = _verdict(time.ratio)
+        return dataclasses.replace(time, verdict=verdict, is_significant=True, reason=text)
+    decider = f"; {control.decider} decides" if control.decider else ""
+    reason = f"its own interval includes no change. {text}{decider}"
+    return inconclusive(reason, of=time, decided_by=control.decider)
 
 
-def _against_eager(pair: Pair, names: tuple[str, str], judgement: Judgement) -> Comparison | None:
+def excludes_no_change(comparison: Comparison) -> bool:
+    """Return whether the interval shown is wholly on one side of no change."""
+    low, high = comparison.low, comparison.high
+    return low is not None and high is not None and not low <= 1 <= high
+
+
+def against_eager(pair: Pair, clock: str, judgement: Judgement) -> Comparison | None:
+    """Return the comparison of a time over that of eager in the same processes.
+
+    None where launches of both are not those of the same processes.
+    """
+    names = (clock, EAGER_CLOCKS[clock])
     sides = [_log_ratios(side, names) for side in (pair.baseline, pair.candidate)]
     if sides[0] is None or sides[1] is None:
         return None
@@ -134,7 +176,7 @@ def _against_eager(pair: Pair, names: tuple[str, str], judgement: Judgement) -> 
         sides[0],
         sides[1],
         direction=Direction.LOWER_IS_BETTER,
-        judgement=dataclasses.replace(judgement, noise=_ratio_noise(names[0])),
+        judgement=dataclasses.replace(judgement, noise=_ratio_noise(clock)),
     )
 
 

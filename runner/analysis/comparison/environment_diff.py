@@ -7,7 +7,7 @@ from typing import Any
 
 from compile_hud.db.records.results import Run
 from compile_hud.db.records.run_warning import RunWarning
-from compile_hud.db.shared.text import short_revision
+from compile_hud.db.shared.text import listed, short_revision
 from compile_hud.runner.analysis.comparison.runs import (
     SOFTWARE_FACTS,
     FactDifference,
@@ -25,6 +25,8 @@ _NAMES = {
     "cxx_compiler": "cxx_compiler",
 }
 MODEL_PREFIX, PACKAGE_PREFIX, WARNING_PREFIX = "models.", "packages.", "warnings."
+# The configuration of a shape: sizes, the mask of the inputs, their memory format.
+CONFIG_PREFIX = "config."
 _PREFIXES = {"model_commits": MODEL_PREFIX, "packages": PACKAGE_PREFIX}
 # These facts are part of another fact, are the revision itself, or mean nothing. A container has
 # another host name each night, and the machine has its own name. The origin of an imported history
@@ -64,6 +66,15 @@ def warnings_diff(before: Sequence[RunWarning], *, after: Sequence[RunWarning]) 
     }
 
 
+def config_diff(before: Mapping[str, Any], *, after: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the differing values of two configurations of a case, as `config.KEY`."""
+    return {
+        f"{CONFIG_PREFIX}{key}": [before.get(key), after.get(key)]
+        for key in dict.fromkeys((*before, *after))
+        if before.get(key) != after.get(key)
+    }
+
+
 def environment_text(difference: EnvironmentDiff) -> str:
     """Return the difference in words, `torch 2.13.0 -> 2.14.0, numpy 2.1 -> 2.2 and 3 more`.
 
@@ -74,8 +85,7 @@ def environment_text(difference: EnvironmentDiff) -> str:
         for name, (before, after) in difference.items()
         if not name.startswith(WARNING_PREFIX)
     ]
-    more = f" and {len(phrases) - NUM_LISTED} more" if len(phrases) > NUM_LISTED else ""
-    return ", ".join(phrases[:NUM_LISTED]) + more
+    return listed(phrases, limit=NUM_LISTED)
 
 
 def _flat(differences: Sequence[FactDifference]) -> Iterator[FactDifference]:

@@ -54,6 +54,7 @@ class Comparison:
     floor, significant or not. `change` is the estimate behind the interval, `noise` the source of
     its error, and `q_value` the false discovery rate at which it is significant; None for counts
     and identical samples. `decisive` is the interval at the error that decides.
+    `decided_by` is the metric of the row that decides instead of an inconclusive one, "" for none.
     """
 
     ratio: float | None
@@ -67,6 +68,7 @@ class Comparison:
     q_value: float | None = None
     noise: NoiseSource | None = None
     decisive: tuple[float, float] | None = None
+    decided_by: str = ""
 
     @property
     def is_failure(self) -> bool:
@@ -84,13 +86,14 @@ class Judgement:
     """The strictness of a verdict, and the noise.
 
     A change is significant at a p-value of `max_p`, and unchanged if the p-value of a change of the
-    floor is at most `max_equivalence_p`.
+    floor is at most `max_equivalence_p`. `shared_by` names the tests that share the error.
     """
 
     floor: float
     noise: ComparisonNoise
     max_p: float = FAMILY_ERROR
     max_equivalence_p: float = EQUIVALENCE_ERROR
+    shared_by: str = "all comparisons"
 
 
 def compare_measurements(
@@ -246,6 +249,8 @@ def decide_change(
     reason = decision.reason
     if decision.verdict is Verdict.INCONCLUSIVE:
         reason = _inconclusive_text(change, judgement)
+    elif decision.verdict is Verdict.UNCHANGED and _size(max(high, 1 / low)) > 1 + floor:
+        reason = f"{reason}{_equivalence_text(change, judgement)}"
     return dataclasses.replace(
         decision,
         reason=reason,
@@ -261,12 +266,20 @@ def is_beyond(change: LogChange, *, floor: float) -> bool:
     return low > 1 + floor or high < 1 / (1 + floor)
 
 
+def _equivalence_text(change: LogChange, judgement: Judgement) -> str:
+    """Return the interval of the two one-sided tests, which lies within the floor."""
+    error_rate = 2 * judgement.max_equivalence_p
+    low, high = change.interval(error_rate)
+    return f": the {100 * (1 - error_rate):.3g} % interval is {_percent(low)} to {_percent(high)}"
+
+
 def _inconclusive_text(change: LogChange, judgement: Judgement) -> str:
     floor = judgement.floor
     if is_beyond(change, floor=floor):
         return (
             f"p = {_p_value_text(change.p_value)} is above {_p_value_text(judgement.max_p)}, the"
-            " limit that keeps false alarms rare over all comparisons: it takes more launches"
+            f" limit that keeps false alarms rare over {judgement.shared_by}:"
+            " it takes more launches"
         )
     seen = signed_percent(change.resolution()).lstrip("+")
     if change.resolution() < floor:
@@ -302,10 +315,10 @@ def _decided(
     ratio = comparison.ratio
     assert ratio is not None
     if comparison.is_significant and comparison.is_relevant:
-        what = "is beyond" if _size(ratio) > 1 + floor else "does not rule out"
+        what = "exceeds" if _size(ratio) > 1 + floor else "may exceed"
         # The floor is a factor, so that of a decrease is a smaller share.
         limit = f"{100 * floor:g} %" if ratio > 1 else _percent(1 / (1 + floor))
-        reason = f"{_percent(ratio)} {what} the floor of {limit} and is outside noise"
+        reason = f"{_percent(ratio)} {what} the threshold of {limit} (significant)"
         verdict = _verdict(ratio > 1, direction)
         return dataclasses.replace(comparison, verdict=verdict, reason=reason)
     if not is_unchanged:
@@ -329,11 +342,15 @@ def identical(reason: str) -> Comparison:
     )
 
 
-def inconclusive(reason: str, *, of: Comparison | None = None) -> Comparison:
+def inconclusive(reason: str, *, of: Comparison | None = None, decided_by: str = "") -> Comparison:
     """Return an inconclusive comparison, with the numbers of `of` when there are any."""
     if of is not None:
         return dataclasses.replace(
-            of, verdict=Verdict.INCONCLUSIVE, is_significant=False, reason=reason
+            of,
+            verdict=Verdict.INCONCLUSIVE,
+            is_significant=False,
+            reason=reason,
+            decided_by=decided_by,
         )
     return Comparison(
         ratio=None,

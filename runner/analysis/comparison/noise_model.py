@@ -176,7 +176,9 @@ def _levels(
             if pair.measurements(metric) is None:
                 continue
             before, after = pair.launch_levels(metric)
-            if min(before.min(), after.min()) > 0:
+            bounds = (min(before.min(), after.min()), max(before.max(), after.max()))
+            # The mean of two numbers at the end of the floats is infinite.
+            if bounds[0] > 0 and np.isfinite(bounds[1]):
                 levels[metric, pair.baseline.case.device].append((np.log(before), np.log(after)))
     return levels
 

@@ -27,6 +27,7 @@ import numpy as np
 
 from compile_hud.db.records.metrics import METRICS, Direction
 from compile_hud.db.records.results import CaseResult, Measurement, Verdict
+from compile_hud.db.shared.text import counted
 from compile_hud.runner.analysis.comparison.cpu_clocks import CPU, WALL, judge_paired_clocks
 from compile_hud.runner.analysis.comparison.measurements import (
     EQUIVALENCE_ERROR,
@@ -45,6 +46,7 @@ from compile_hud.runner.analysis.comparison.runs import (
     rows_of,
 )
 from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
+from compile_hud.runner.analysis.stats.cohort import geometric_mean
 from compile_hud.runner.analysis.stats.estimates import Spread
 from compile_hud.runner.analysis.stats.launch_noise import (
     PAIR_PRIOR_DEGREES,
@@ -108,6 +110,7 @@ def compare_pair(
             noise=_pair_noise(name, device=baseline.case.device),
             max_p=FAMILY_ERROR / (2 * share * standard.num_looks * standard.num_cases),
             max_equivalence_p=EQUIVALENCE_ERROR / standard.num_looks,
+            shared_by=_shared_by(standard, num_metrics=0 if name == main else share),
         )
         calm = _calm_levels(pair, name)
         if calm is None:
@@ -116,10 +119,17 @@ def compare_pair(
         comparisons[name] = compare_log_ratios(
             np.log(calm[1] / calm[0]), direction=METRICS[name].direction, judgement=judgement
         )
-        levels[name] = (_geometric_mean(calm[0]), _geometric_mean(calm[1]))
+        levels[name] = (geometric_mean(calm[0].tolist()), geometric_mean(calm[1].tolist()))
     if baseline.case.device == "cpu":
         comparisons |= judge_paired_clocks(comparisons)
     return [_with_levels(row, levels) for row in rows_of(pair, comparisons)]
+
+
+def _shared_by(standard: PairStandard, *, num_metrics: int) -> str:
+    """Return the tests that share the error: `5 looks at 14 metrics of 2 cases`."""
+    what = counted(num_metrics, "other metric") if num_metrics else "the time"
+    looks_text = counted(standard.num_looks, "look")
+    return f"{looks_text} at {what} of {counted(standard.num_cases, 'case')}"
 
 
 def _with_levels(row: CaseComparison, levels: Mapping[str, tuple[float, float]]) -> CaseComparison:
@@ -185,10 +195,6 @@ def _compare_unpaired(pair: Pair, name: str, judgement: Judgement) -> Comparison
         judgement=dataclasses.replace(judgement, noise=noise),
         levels=pair.launch_levels(name),
     )
-
-
-def _geometric_mean(levels: np.ndarray) -> float:
-    return float(np.exp(np.mean(np.log(levels))))
 
 
 def calm_pairs(before: np.ndarray, after: np.ndarray) -> np.ndarray:

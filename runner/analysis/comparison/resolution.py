@@ -85,13 +85,18 @@ def resolutions(rows: Sequence[CaseComparison], *, fail_above: float) -> tuple[R
 
 
 def is_undecided(row: CaseComparison) -> bool:
-    """Return whether more launches could decide `row`."""
-    return row.comparison.verdict is Verdict.INCONCLUSIVE and row.comparison.change is not None
+    """Return whether more launches could decide `row`; of some, another row decides already."""
+    comparison = row.comparison
+    is_open = comparison.verdict is Verdict.INCONCLUSIVE and not comparison.decided_by
+    return is_open and comparison.change is not None
 
 
 def has_inconclusive(rows: Sequence[CaseComparison]) -> bool:
-    """Return whether some row is inconclusive, for any reason."""
-    return any(row.comparison.verdict is Verdict.INCONCLUSIVE for row in rows)
+    """Return whether some row is inconclusive, for any reason, and no other row decides."""
+    return any(
+        row.comparison.verdict is Verdict.INCONCLUSIVE and not row.comparison.decided_by
+        for row in rows
+    )
 
 
 def launches_to_settle(row: CaseComparison, *, fail_above: float) -> int | None:

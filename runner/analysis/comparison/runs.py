@@ -15,7 +15,9 @@ from typing import Any
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.records.results import Case, CaseResult, Run, RunDocument, Verdict
 from compile_hud.db.records.summaries import Series
-from compile_hud.runner.analysis.comparison.cpu_clocks import judge_clocks, was_quiet
+from compile_hud.db.shared.model_code import MODEL_COMMITS
+from compile_hud.runner.analysis.comparison.cpu_clocks import SPEEDUP, judge_clocks, was_quiet
+from compile_hud.runner.analysis.comparison.eager_drift import judge_by_eager
 from compile_hud.runner.analysis.comparison.measurements import (
     FAMILY_ERROR,
     Comparison,
@@ -28,6 +30,7 @@ from compile_hud.runner.analysis.comparison.noise_model import History, learn_no
 from compile_hud.runner.analysis.errors import NotComparableError
 from compile_hud.runner.analysis.judging.machine_state import (
     ABSOLUTE_METRICS,
+    CLOCKS,
     MachineChange,
     compare_machine,
     explained,
@@ -100,10 +103,13 @@ def compare_results(
         for side in (baseline, candidate)
     )
     history = history_of(baseline, candidate, histories=histories)
+    changes = compare_machine(_results(baseline), candidate=_results(candidate), history=history)
     judge = _CasePairJudge(
         [Pair(before[key], after[key]) for key in before if key in after],
         fail_above=fail_above,
         history=history,
+        references=changes,
+        is_same_code=_is_same_code(baseline, candidate),
     )
     rows: list[CaseComparison] = []
     for key in dict.fromkeys((*before, *after)):
@@ -111,8 +117,11 @@ def compare_results(
             rows.extend(judge.rows(Pair(before[key], after[key])))
         else:
             rows.append(_one_sided(before.get(key), after.get(key)))
-    changes = compare_machine(_results(baseline), candidate=_results(candidate), history=history)
-    return with_q_values(_unless_machine(row, changes) for row in rows)
+    with_speedup = {row.case.key for row in rows if row.metric == SPEEDUP}
+    return with_q_values(
+        _unless_machine(row, changes, decider=SPEEDUP if row.case.key in with_speedup else "")
+        for row in rows
+    )
 
 
 def history_of(baseline: Side, candidate: Side, *, histories: Sequence[Series]) -> History:
@@ -124,6 +133,17 @@ def history_of(baseline: Side, candidate: Side, *, histories: Sequence[Series]) 
         series=histories,
         scope=(candidate.run.machine, candidate.run.toolchain),
         run_ids=frozenset(side.run.id for side in sides),
+    )
+
+
+def _is_same_code(baseline: Side, candidate: Side) -> bool:
+    """Return whether both sides are runs of the same torch and the same model code."""
+    if not isinstance(baseline, RunDocument) or not isinstance(candidate, RunDocument):
+        return False
+    before, after = baseline.run, candidate.run
+    facts = (*REVISION_FACTS, MODEL_COMMITS)
+    return before.revision == after.revision and all(
+        before.environment.get(name) == after.environment.get(name) for name in facts
     )
 
 
@@ -150,8 +170,18 @@ def _p_value(comparison: Comparison) -> float:
 class _CasePairJudge:
     """Judges the pairs of two runs, by the noise and the error that all of them share."""
 
-    def __init__(self, pairs: Sequence[Pair], *, fail_above: float, history: History) -> None:
+    def __init__(
+        self,
+        pairs: Sequence[Pair],
+        *,
+        fail_above: float,
+        history: History,
+        references: Sequence[MachineChange],
+        is_same_code: bool,
+    ) -> None:
         self._fail_above = fail_above
+        self._references = references
+        self._is_same_code = is_same_code
         metrics = {name for pair in pairs for name in judged_metrics(pair)}
         self._noise = learn_noise(
             pairs,
@@ -179,6 +209,13 @@ class _CasePairJudge:
         comparisons = self._comparisons(pair, judgements)
         if device == "cpu":
             comparisons |= judge_clocks(pair, comparisons, judgements, is_quiet=was_quiet(pair))
+        comparisons |= judge_by_eager(
+            pair,
+            comparisons,
+            judgements,
+            references=self._references,
+            is_same_code=self._is_same_code,
+        )
         return rows_of(pair, comparisons)
 
     def _judgements(self, pair: Pair, *, max_p: float = FAMILY_ERROR) -> dict[str, Judgement]:
@@ -198,7 +235,9 @@ class _CasePairJudge:
         return {name: _compare_metric(pair, name, item) for name, item in judgements.items()}
 
 
-def _unless_machine(row: CaseComparison, changes: Sequence[MachineChange]) -> CaseComparison:
+def _unless_machine(
+    row: CaseComparison, changes: Sequence[MachineChange], *, decider: str
+) -> CaseComparison:
     """Return `row`; an absolute time that machine drift explains becomes inconclusive."""
     has_changed = row.comparison.verdict in (Verdict.REGRESSION, Verdict.IMPROVEMENT)
     if not has_changed or row.metric not in ABSOLUTE_METRICS:
@@ -206,8 +245,11 @@ def _unless_machine(row: CaseComparison, changes: Sequence[MachineChange]) -> Ca
     mover = explained(row.comparison, by=changes)
     if mover is None:
         return row
-    reason = f"the machine moved: {mover.text}; the speedup over eager is judged instead"
-    return dataclasses.replace(row, comparison=inconclusive(reason, of=row.comparison))
+    reason = f"machine drift: {mover.text}; the speedup over eager decides"
+    # A compile time is in no ratio to eager.
+    decider = decider if row.metric in CLOCKS else ""
+    comparison = inconclusive(reason, of=row.comparison, decided_by=decider)
+    return dataclasses.replace(row, comparison=comparison)
 
 
 def environment_differences(baseline: Run, *, candidate: Run) -> tuple[FactDifference, ...]:
@@ -215,11 +257,27 @@ def environment_differences(baseline: Run, *, candidate: Run) -> tuple[FactDiffe
 
     Of tables, such as packages and commits, only the differing entries are included.
     """
-    before, right = baseline.environment, candidate.environment
+    return _fact_differences(baseline.environment, candidate.environment)
+
+
+def baseline_differences(
+    before: Mapping[str, Any], *, after: Mapping[str, Any]
+) -> tuple[FactDifference, ...]:
+    """Return the differing facts that start a new baseline: neither torch's nor software."""
     return tuple(
-        _difference(name, before.get(name), right.get(name))
-        for name in sorted({*before, *right}.difference(MEASURED_FACTS))
-        if before.get(name) != right.get(name)
+        item
+        for item in _fact_differences(before, after)
+        if item.name not in (*REVISION_FACTS, *SOFTWARE_FACTS)
+    )
+
+
+def _fact_differences(
+    before: Mapping[str, Any], after: Mapping[str, Any]
+) -> tuple[FactDifference, ...]:
+    return tuple(
+        _difference(name, before.get(name), after.get(name))
+        for name in sorted({*before, *after}.difference(MEASURED_FACTS))
+        if before.get(name) != after.get(name)
     )
 
 
@@ -234,12 +292,8 @@ def check_comparable(baseline: Run, *, candidate: Run) -> None:
     """Raise NotComparableError, naming the facts that differ, unless the fingerprints are equal."""
     if baseline.fingerprint == candidate.fingerprint:
         return
-    differences = environment_differences(baseline, candidate=candidate)
-    texts = [
-        f"{item.name}: {item.baseline!r} -> {item.candidate!r}"
-        for item in differences
-        if item.name not in (*REVISION_FACTS, *SOFTWARE_FACTS)
-    ]
+    differences = baseline_differences(baseline.environment, after=candidate.environment)
+    texts = [f"{item.name}: {item.baseline!r} -> {item.candidate!r}" for item in differences]
     raise NotComparableError(
         f"runs {baseline.id} and {candidate.id} do not compare: their environments differ in"
         f" {'; '.join(texts) or 'facts that were not recorded'}."

@@ -129,7 +129,7 @@ def revised(alerts: Sequence[Alert], *, now: Sequence[Alert]) -> Confirmed:
         tuple(
             Revision(
                 alert=_with_decisions(alert, known.get(alert.id)),
-                why=f"measured again: {(alert.confirmation or {})['verdict']}",
+                why=f"re-measured: {(alert.confirmation or {})['verdict']}",
             )
             for alert in alerts
         )

@@ -16,7 +16,6 @@ more than itself.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -51,6 +50,7 @@ from compile_hud.runner.analysis.judging.machine_state import (
     MachineVerdict,
     level_change,
 )
+from compile_hud.runner.analysis.stats.cohort import geometric_mean
 from compile_hud.runner.analysis.stats.launch_levels import (
     NORMALISED_TIMES,
     SPEED_PROBE,
@@ -151,11 +151,11 @@ def confirm_by_history(
 ) -> ConfirmationResult:
     """Return the conclusion of one more measurement of the candidate about `alert`."""
     if result.outcome is not Outcome.OK:
-        reason = f"the case ended {result.outcome} when it was measured again: {result.reason}"
+        reason = f"the case ended {result.outcome} when it was re-measured: {result.reason}"
         return _inconclusive(reason, method=Method.HISTORY)
     measured = result.measurement(alert.metric)
     if measured is None:
-        return _inconclusive(f"{alert.metric} was not measured again", method=Method.HISTORY)
+        return _inconclusive(f"{alert.metric} was not re-measured", method=Method.HISTORY)
     metric = METRICS[alert.metric]
     if metric.is_exact or metric.ideal is not None:
         return _confirm_exactly(measured, alert=alert, history=history)
@@ -201,11 +201,11 @@ def confirm_outcome(result: CaseResult) -> ConfirmationResult:
     if has_failed:
         conclusion, reason = Conclusion.CONFIRMED, f"{result.outcome} again{why}"
     elif result.outcome is Outcome.OK:
-        conclusion, reason = Conclusion.REFUTED, "ok when it was measured again: it comes and goes"
+        conclusion, reason = Conclusion.REFUTED, "ok when it was re-measured: it is intermittent"
     else:
         conclusion, reason = (
             Conclusion.INCONCLUSIVE,
-            f"{result.outcome} when it was measured again{why}",
+            f"{result.outcome} when it was re-measured{why}",
         )
     return ConfirmationResult(conclusion=conclusion, reason=reason, method=Method.REPEAT)
 
@@ -301,7 +301,7 @@ def _drift_corrected(
     if corrected.verdict is Verdict.REGRESSION:
         return result
     if slowest.verdict is MachineVerdict.MOVED:
-        cause = Cause(kind=MACHINE, text=f"the machine moved: {slowest.text}")
+        cause = Cause(kind=MACHINE, text=f"machine drift: {slowest.text}")
         return dataclasses.replace(result, conclusion=Conclusion.REFUTED, cause=cause)
     return dataclasses.replace(result, conclusion=Conclusion.INCONCLUSIVE, cause=Cause())
 
@@ -319,7 +319,7 @@ def _confirm_exactly(
     is_worse = _badness(now, alert) - _badness(worst_value, alert) > min_difference
     return ConfirmationResult(
         conclusion=Conclusion.CONFIRMED if is_worse else Conclusion.REFUTED,
-        reason=f"{now:g} when it was measured again, at worst {worst_value:g} before",
+        reason=f"{now:g} when it was re-measured, at worst {worst_value:g} before",
         method=Method.HISTORY,
         baseline=worst_value,
         candidate=now,
@@ -341,7 +341,7 @@ def _interleaved_eager_change(sides: tuple[CaseResult, CaseResult]) -> float | N
             launch_levels(side, clock) for side in sides if side.measurement(clock) is not None
         ]
         if len(levels) == len(sides) and all(level.min() > 0 for level in levels):
-            before, after = (_geometric_mean(level.tolist()) for level in levels)
+            before, after = (geometric_mean(level.tolist()) for level in levels)
             return after / before - 1
     return None
 
@@ -353,14 +353,10 @@ def _eager_change(history: BaselineHistory, result: CaseResult) -> float | None:
         if before and result.measurement(clock) is not None:
             return (
                 level_at(result, clock, speed_probe_s=history.speed_probe_s)
-                / _geometric_mean(before)
+                / geometric_mean(before)
                 - 1
             )
     return None
-
-
-def _geometric_mean(levels: Sequence[float]) -> float:
-    return math.exp(sum(map(math.log, levels)) / len(levels))
 
 
 def baseline_history(

@@ -25,7 +25,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import bdtrc, stdtr
 
 from compile_hud.db.records.alerts import Alert
 from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG, DetectorConfig
@@ -77,6 +76,9 @@ def _levels_p_value(
     old: np.ndarray, new: np.ndarray, *, min_sd: float, config: DetectorConfig
 ) -> float:
     """Return the p-value of the difference of both medians by Student's test."""
+    # The imports are in functions, since most commands import this module and few judge.
+    from scipy.special import stdtr
+
     levels = float(np.median(old)), float(np.median(new))
     both = np.concatenate([old - levels[0], new - levels[1]])
     # Three new points lie near their own median: they may be evidence of more noise, not of less.
@@ -90,6 +92,8 @@ def _levels_p_value(
 def _points_p_value(
     old: np.ndarray, new: np.ndarray, *, min_sd: float, config: DetectorConfig
 ) -> float:
+    from scipy.special import bdtrc, stdtr
+
     level = float(np.median(old))
     error = MEDIAN_INEFFICIENCY / math.sqrt(old.size)
     min_sd = max(min_sd, config.min_relative_sd * abs(level))
@@ -109,6 +113,8 @@ def _points_p_value(
 
 def interval_p_value(change: float, *, low: float, high: float, degrees: float) -> float:
     """Return the p-value of a log change whose 95 % interval, by Student, is `low` to `high`."""
+    from scipy.special import stdtr
+
     if high <= low:
         return 0.0
     error = (high - low) / (2 * student_quantile(0.975, degrees=degrees))

@@ -23,7 +23,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import ndtri, stdtr
 
 from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG, DetectorConfig
 from compile_hud.runner.analysis.detection.history import checked_history
@@ -195,6 +194,9 @@ class _Ratio:
     @property
     def errors(self) -> float:
         """Return the distance from 0 in errors, as normal errors of the same probability."""
+        # The import is here, since most commands import this module and few judge.
+        from scipy.special import ndtri, stdtr
+
         tail = float(stdtr(self.degrees, -abs(self.log) / self.error))
         return math.copysign(float(-ndtri(tail)), self.log)
 

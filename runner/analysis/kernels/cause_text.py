@@ -1,7 +1,8 @@
 """The cause of a change in one phrase: "one more addmm in `extra`", with the line of the model.
 
-Method: kernels that run more or less often, are new or have other code come first: they are
-counted, and have no noise. Only where there are none a time that moved beyond noise is named.
+Method: kernels that run more or less often, are new, have other code or other shapes come first:
+they are counted, and have no noise. Only where there are none a time that moved beyond noise is
+named.
 """
 
 from __future__ import annotations
@@ -37,7 +38,11 @@ UNCLEAR = "no kernel stands out"
 def cause_text(diff: KernelDiff, *, is_slower: bool) -> str:
     """Return the kernels that made the candidate slower or faster, with module and line."""
     sign = 1 if is_slower else -1
-    rows = [row for row in diff.rows if row.kind in _COUNTED and not _is_dispatch(row)]
+    rows = [
+        row
+        for row in diff.rows
+        if (row.kind in _COUNTED or row.has_other_inputs) and not _is_dispatch(row)
+    ]
     counted = max(rows, key=lambda row: sign * row.contribution_s, default=None)
     if counted is not None and sign * counted.contribution_s > 0:
         return _row_text(counted)
@@ -61,6 +66,8 @@ def _row_text(row: KernelChange) -> str:
 def _what(row: KernelChange) -> str:
     name = _name(row)
     difference = round(_count(row.candidate) - _count(row.baseline))
+    if row.has_other_inputs and row.kind not in _COUNTED:
+        return f"{name} has other shapes"
     match row.kind:
         case ChangeKind.NEW | ChangeKind.MORE_OFTEN if difference > 0:
             return f"{_number(difference)} more {name}"

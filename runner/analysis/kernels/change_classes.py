@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from compile_hud.db.records.kernels import Kernel
-from compile_hud.db.shared.text import shortened, signed_percent
+from compile_hud.db.shared.text import listed, shortened, signed_percent
 from compile_hud.runner.analysis.kernels.call_locations import calls_text, location_text
 from compile_hud.runner.analysis.kernels.code_similarity import (
     choices_of,
@@ -30,6 +30,7 @@ from compile_hud.runner.analysis.kernels.replays import is_unattributed
 
 # A sentence lists at most this many operators.
 _NUM_LISTED = 4
+_OTHER_SHAPES = "with other shapes"
 # Names of C++ templates fill pages.
 _MAX_NAME = 120
 _PARTS = {
@@ -68,7 +69,8 @@ class KernelChange:
     its parts from the number of calls and from the time of one. They are None for kernels of one
     side only and for fusions, which have no call to compare. `part` names the component of the
     profile for a row without kernels. `matched_by` is the rule that matched the kernels of both
-    sides. `is_beyond_noise` is False if neither the calls nor the time of one changed by more than
+    sides. `has_other_inputs` says that the calls of both sides have other shapes. `is_beyond_noise`
+    is False if neither the calls nor the time of one changed by more than
     noise; kernels on one side alone, or fused, are beyond it.
     """
 
@@ -81,6 +83,7 @@ class KernelChange:
     count_s: float | None = None
     time_s: float | None = None
     part: str = ""
+    has_other_inputs: bool = False
     is_beyond_noise: bool = True
 
     @property
@@ -127,7 +130,7 @@ def part_change(name: str, *, baseline_s: float, candidate_s: float) -> KernelCh
         baseline=(),
         candidate=(),
         contribution_s=candidate_s - baseline_s,
-        text=f"{what}: {_us(baseline_s)} -> {_us(candidate_s)} us an iteration.",
+        text=f"{what}: {_us(baseline_s)} -> {_us(candidate_s)} us per iteration.",
         matched_by=MatchedBy.NOTHING,
         part=name,
     )
@@ -136,7 +139,7 @@ def part_change(name: str, *, baseline_s: float, candidate_s: float) -> KernelCh
 def _one_sided(match: Match) -> KernelChange:
     is_new = not match.baseline
     (group,) = match.candidate or match.baseline
-    sign, other = (1, "baseline") if is_new else (-1, "candidate")
+    sign, word = (1, "New") if is_new else (-1, "Gone")
     number = "1 call" if group.count == 1 else f"{_number(group.count)} calls"
     where = location_text((), group.kernels)
     return KernelChange(
@@ -144,8 +147,7 @@ def _one_sided(match: Match) -> KernelChange:
         baseline=() if is_new else group.kernels,
         candidate=group.kernels if is_new else (),
         contribution_s=sign * group.total_s,
-        text=f"Nothing of the {other} does this; {number} of {_us(group.mean_s)} us an iteration"
-        f"{where}.",
+        text=f"{word}: {number} of {_us(group.mean_s)} us per iteration{where}.",
         matched_by=MatchedBy.NOTHING,
     )
 
@@ -163,7 +165,7 @@ def _fusion(match: Match) -> KernelChange:
         candidate=_kernels(match.candidate),
         contribution_s=after_s - before_s,
         text=f"{verb} what {num_before} did ({_computed(match)}):"
-        f" {_us(before_s)} -> {_us(after_s)} us an iteration{_calls_text(match)}.",
+        f" {_us(before_s)} -> {_us(after_s)} us per iteration{_calls_text(match)}.",
         matched_by=match.matched_by,
     )
 
@@ -187,8 +189,7 @@ def _computed(match: Match) -> str:
         names = sorted(frozenset[str]().union(*map(families_of, groups)))
     else:
         names = sorted({name for group in groups for name in group.words or group.operators})
-    more = f" and {len(names) - _NUM_LISTED} more" if len(names) > _NUM_LISTED else ""
-    return ", ".join(names[:_NUM_LISTED]) + more
+    return listed(names, limit=_NUM_LISTED)
 
 
 def _pair(match: Match, *, noise: Noise) -> KernelChange:
@@ -204,12 +205,13 @@ def _pair(match: Match, *, noise: Noise) -> KernelChange:
         kind = kind or (ChangeKind.WAITED if abs(time_s) > abs(count_s) else None)
     else:
         clauses = [what, _time_clause(before, after, move=move)]
-    if inputs := _inputs_clause(before, after):
+    inputs = _inputs_clause(before, after)
+    if inputs:
         clauses.append(inputs)
     has_other_calls = not is_as_often(before, after)
     if has_other_calls:
         clauses.append(
-            f"called {_number(before.count)} -> {_number(after.count)} times an iteration"
+            f"called {_number(before.count)} -> {_number(after.count)} times per iteration"
             f" ({_signed_us(count_s)} by calls, {_signed_us(time_s)} by the time of one)"
         )
         if where := calls_text(before.kernels, after.kernels):
@@ -226,6 +228,7 @@ def _pair(match: Match, *, noise: Noise) -> KernelChange:
         matched_by=match.matched_by,
         count_s=count_s,
         time_s=time_s,
+        has_other_inputs=inputs == _OTHER_SHAPES,
         # A change of calls in the other direction is no evidence for a time change within noise.
         is_beyond_noise=move.is_beyond_noise
         or (is_wait and move.is_mean_beyond)
@@ -247,7 +250,7 @@ def _what_changed(before: Group, after: Group) -> tuple[ChangeKind | None, str]:
     if not (before.is_generated and after.is_generated):
         if not is_same:
             return ChangeKind.OTHER_ALGORITHM, _algorithms(before.first, after.first)
-        what = "Same operator, outside of kernels" if after.is_dispatch else "Same library kernel"
+        what = "Same operator (dispatch overhead)" if after.is_dispatch else "Same library kernel"
     elif is_same or _is_same_but_for_choices(before, after):
         what = "Same code"
     elif before.code.is_recorded and after.code.is_recorded:
@@ -277,7 +280,7 @@ def _inputs_clause(before: Group, after: Group) -> str:
     if before.operators != after.operators:
         # Operators of two libraries list their inputs in another order.
         is_same = is_same or has_same_call(before, after)
-    return "" if is_same else "with other shapes"
+    return "" if is_same else _OTHER_SHAPES
 
 
 def _is_same_but_for_choices(before: Group, after: Group) -> bool:
@@ -340,7 +343,7 @@ def _wait_clause(before: Group, after: Group) -> str:
     fastest = f"{_us(before.fastest_s)} -> {_us(after.fastest_s)} us"
     waits = " -> ".join(_us(wait_s(group)) for group in (before, after))
     return (
-        f"the fastest call took {fastest}, and all calls together waited {waits} us an iteration"
+        f"the fastest call took {fastest}, and all calls together waited {waits} us per iteration"
         " for other ranks"
     )
 

@@ -241,7 +241,16 @@ def top_kernels(diff: KernelDiff, *, is_slower: bool | None = None) -> list[dict
 
 
 def share_text(explained_s: float, *, change_s: float, basis: str) -> str:
-    """Return the text on the share of a change that some rows explain."""
+    """Return the text on the share of a change that some rows explain.
+
+    Rows explain more than the change where others offset a part of it.
+    """
+    if abs(explained_s) > abs(change_s) or explained_s * change_s < 0:
+        rest = signed_us(change_s - explained_s)
+        return (
+            f"{signed_us(explained_s)} us here and {rest} us elsewhere: the {basis} changed by"
+            f" {signed_us(change_s)} us between the two runs."
+        )
     return (
         f"{signed_us(explained_s)} us of the {signed_us(change_s)} us by which the {basis} changed"
         " between the two runs."

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from compile_hud.db.shared.text import counted, signed, significant
+from compile_hud.db.shared.text import counted, listed, signed, significant
 from compile_hud.runner.analysis.modes.choice import EAGER, LONG_LIVED_CALLS, MIN_GAIN, ModeCost
 from compile_hud.runner.analysis.modes.records import (
     Answer,
@@ -366,9 +366,7 @@ def _failures(variant: str, group: ModeGroup) -> str:
 
 
 def _named(models: Iterable[str]) -> str:
-    names = list(dict.fromkeys(models))
-    more = len(names) - _NUM_NAMED
-    return ", ".join(names[:_NUM_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return listed(list(dict.fromkeys(models)), limit=_NUM_NAMED)
 
 
 def _cohort(group: ModeGroup) -> str:

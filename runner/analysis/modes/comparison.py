@@ -1,16 +1,14 @@
 """Compare the modes of torch.compile over the newest results, group by group.
 
 Method: results of one phase, shape, dtype and device are a group, and only these are averaged
-(`choice`). A mode with the same code as another one has that one's numbers. If this holds for each
-of its models, the mode is not compared. A mode with numbers of less than half of the models is left
-out too, else it would shrink the cohort. If the recommended mode fails for a model, or was not
-measured for it, the model gets the best one of its other modes.
+(`choice`). A mode with the same code as another one has that one's numbers. The rule of all
+surfaces (`model_means`) selects the compared modes and the models that count. If the recommended
+mode fails for a model, or was not measured for it, the model gets the best one of its other modes.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.metrics import COLD, WARM, speedup_latencies, speedup_name
@@ -37,8 +35,8 @@ from compile_hud.runner.analysis.modes.records import (
     Recommendation,
 )
 from compile_hud.runner.analysis.stats.break_even import calls_to_pay_back
-from compile_hud.runner.analysis.stats.cohort import sparse_columns
 from compile_hud.runner.analysis.stats.estimates import Estimate
+from compile_hud.runner.analysis.stats.model_means import ModelShape, ModeNumber, mode_means
 
 _COMPILE_METRICS = {COLD: "compile_cold_s", WARM: "compile_warm_s"}
 _MISSING_WORDS = {"vanished": "missing", "late": "overdue"}
@@ -107,14 +105,21 @@ def _group(
         for model, variants in sorted(models.items())
         if set(variants) - {EAGER}
     }
-    stand_ins = _stand_ins(cells.values())
     costs = {
         mode: {model: cost for model, row in cells.items() if (cost := _cost_in(row, mode))}
         for mode in MODES
-        if mode not in stand_ins
     }
-    sparse = sparse_columns(costs)
-    choice = choose_mode({mode: costs[mode] for mode in costs if mode not in sparse})
+    means = mode_means(
+        {
+            mode: {
+                ModelShape(model): ModeNumber(cost.speedup, cells[model][mode].runs_as)
+                for model, cost in column.items()
+            }
+            for mode, column in costs.items()
+        }
+    )
+    costs = {mode: column for mode, column in costs.items() if mode not in means.stand_ins}
+    choice = choose_mode({mode: costs[mode] for mode in costs if mode not in means.sparse})
     rows = tuple(
         ModelRow(model=model, cells=row, best=_variant(_own_best(costs, model, calls=calls)))
         for model, row in cells.items()
@@ -127,9 +132,9 @@ def _group(
         speedup=speedup_name(item["speedup"].method for item in measured if "speedup" in item),
         rows=rows,
         choice=choice,
-        stand_ins=stand_ins,
+        stand_ins=means.stand_ins,
         unavailable=_unavailable(rows),
-        sparse=sparse,
+        sparse=means.sparse,
         recommendation=_recommendation(choice, rows, costs=costs, calls=calls),
     )
 
@@ -234,27 +239,6 @@ def _estimate(measured: MeasurementSummary) -> Estimate:
 
 def _cost_in(row: Mapping[str, ModeCell], mode: str) -> Cost | None:
     return row[mode].cost if mode in row else None
-
-
-def _stand_ins(rows: Collection[Mapping[str, ModeCell]]) -> dict[str, str]:
-    """Return the modes that another mode ran for, or has the code of, with that mode.
-
-    If that mode was not measured itself, the first mode with its numbers stands in for it.
-    """
-    ran: dict[str, set[str]] = {mode: set() for mode in MODES}
-    for mode, cell in itertools.chain.from_iterable(row.items() for row in rows):
-        if cell.cost is not None:
-            ran[mode].add(cell.runs_as or mode)
-    measured = {mode for mode in MODES if mode in ran[mode]}
-    stand_ins = {}
-    for mode in MODES:
-        source = next(iter(ran[mode])) if len(ran[mode]) == 1 else mode
-        if source == mode:
-            continue
-        if source in measured:
-            stand_ins[mode] = source
-        measured.add(source)
-    return stand_ins
 
 
 def _unavailable(rows: Sequence[ModelRow]) -> tuple[str, ...]:

@@ -181,4 +181,5 @@ class ModeGroup:
         """Return the reason for the numbers of another mode: `same code as default`."""
         cells = [row.cells[variant] for row in self.rows if variant in row.cells]
         is_same_code = all(cell.is_same_code for cell in cells if cell.cost is not None)
-        return f"{'same code' if is_same_code else 'ran'} as {self.stand_ins[variant]}"
+        verb = "same code as" if is_same_code else "fell back to"
+        return f"{verb} {self.stand_ins[variant]}"

@@ -37,7 +37,7 @@ from compile_hud.db.records.results import (
 from compile_hud.db.records.run_ref import RunRef
 from compile_hud.db.records.summaries import LastEnding, OutcomeHistory, OutcomePoint, PlannedRun
 from compile_hud.db.records.triage import ONGOING
-from compile_hud.db.shared.text import one_line
+from compile_hud.db.shared.text import listed, one_line
 from compile_hud.runner.analysis.judging.attribution import UNKNOWN
 from compile_hud.runner.analysis.judging.judge import alert_id
 from compile_hud.runner.analysis.outcomes.cadence import Timetable, cadence_of, late_from
@@ -283,10 +283,8 @@ def _likeness(key: str, other: str) -> float:
 def _new_names_text(new_names: Mapping[str, str]) -> str:
     if not new_names:
         return ""
-    names = list(new_names.values())
-    more = f" and {len(names) - MAX_NEW_NAMES} more" if len(names) > MAX_NEW_NAMES else ""
-    listed = ", ".join(names[:MAX_NEW_NAMES]) + more
-    return f"; new there with the same settings: {listed} (a new name begins a new series)"
+    names = listed(list(new_names.values()), limit=MAX_NEW_NAMES)
+    return f"; new there with the same settings: {names} (a new name begins a new series)"
 
 
 def _runs_without(gap: _Gap, new_names: Mapping[str, str]) -> list[PlannedRun]:

@@ -1,35 +1,20 @@
-"""One number for many cases, over the common cohort of all compared columns.
+"""The common cohort of compared columns, the geometric mean and the pass rate.
 
-Method: the geometric mean, the only mean of ratios that does not depend on the reference side
-(Fleming and Wallace, How Not to Lie with Statistics, CACM 1986), over the subjects that every
-column has: a mode that fails on the hard models must not look faster for it.
-A column with values of less than half of the subjects does not shrink the cohort of the others. Its
-mean is that of its own part of their cohort.
+Method: the geometric mean is the only mean of ratios that does not depend on the reference side
+(Fleming and Wallace, How Not to Lie with Statistics, CACM 1986).
 Assumptions: every subject weighs the same.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from compile_hud.db.records.results import Outcome
 
 # A column with numbers of fewer of the subjects says too little of them.
 MIN_SHARE = 0.5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CohortMeans:
-    """The geometric mean of each column over `num_common` of `num_subjects` subjects.
-
-    A column has no mean when nothing is common to all.
-    """
-
-    means: Mapping[str, float]
-    num_common: int
-    num_subjects: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,35 +45,6 @@ def common_cohort(columns: Mapping[str, Mapping[str, float]]) -> tuple[str, ...]
     """
     names = [{name for name, value in column.items() if value > 0} for column in columns.values()]
     return tuple(sorted(set.intersection(*names))) if names else ()
-
-
-def sparse_columns(columns: Mapping[str, Collection[str]]) -> dict[str, int]:
-    """Return the columns with less than MIN_SHARE of all subjects, and how many each has.
-
-    An empty column is none of them.
-    """
-    subjects = {subject for column in columns.values() for subject in column}
-    return {
-        name: len(column)
-        for name, column in columns.items()
-        if column and len(column) < MIN_SHARE * len(subjects)
-    }
-
-
-def cohort_means(columns: Mapping[str, Mapping[str, float]]) -> CohortMeans:
-    """Return the geometric mean of each column over the common cohort.
-
-    The cohort is that of the columns that are not sparse.
-    """
-    sparse = sparse_columns(columns)
-    cohort = common_cohort({name: columns[name] for name in columns if name not in sparse})
-    subjects = {subject for column in columns.values() for subject in column}
-    parts = {
-        name: [column[subject] for subject in cohort if column.get(subject, 0) > 0]
-        for name, column in columns.items()
-    }
-    means = {name: geometric_mean(values) for name, values in parts.items() if values}
-    return CohortMeans(means=means, num_common=len(cohort), num_subjects=len(subjects))
 
 
 def pass_rate(outcomes: Iterable[Outcome]) -> PassRate:

@@ -12,6 +12,7 @@ of one launch do not predict the next one: address layout and clock differ.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -75,8 +76,10 @@ def launch_medians(samples: Sequence[float], *, launches: Sequence[int] = ()) ->
     sizes = tuple(launches) or (numbers.size,)
     if min(sizes) < 0 or sum(sizes) != numbers.size:
         raise ValueError(f"launches {sizes} do not add up to {numbers.size} samples")
-    parts = np.split(numbers, np.cumsum(sizes)[:-1])
-    return [float(np.median(part)) for part in parts if part.size]
+    # A sorted list takes a fifth of the time of numpy's median of some samples.
+    rest = iter(numbers.tolist())
+    parts = (sorted(itertools.islice(rest, size)) for size in sizes)
+    return [sorted_median(part) for part in parts if part]
 
 
 def order_statistic_interval(
@@ -137,7 +140,7 @@ def student_quantile(probability: float, *, degrees: float) -> float:
 
 
 def _between_launches(medians: Sequence[float], *, prior: Spread | None) -> Estimate:
-    value = float(np.median(medians))
+    value = sorted_median(sorted(medians))
     is_positive = min(medians) > 0
     numbers = np.log(medians) if is_positive else np.asarray(medians, dtype=float)
     degrees = float(len(medians) - 1)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import timedelta
 
-from compile_hud.db.shared.text import counted, signed
+from compile_hud.db.shared.text import counted, listed, signed, signed_percent
 from compile_hud.runner.analysis.trends.records import PASS_RATE, ModePoint, ModeTrend, ModeTrends
 from compile_hud.runner.analysis.trends.trends import change_of
 
@@ -16,11 +15,24 @@ _FEW_DAYS = timedelta(days=2)
 
 
 def headline(trends: ModeTrends) -> str:
-    """Return the fastest mode, its speedup and its change; the range without a speedup."""
-    speedups = [trend for trend in trends.trends if trend.metric == "speedup" and not trend.group]
-    best = max(speedups, key=lambda trend: trend.points[-1].value, default=None)
-    if best is None:
+    """Return the fastest mode, its speedup and its change; the range without a speedup.
+
+    Several phases or devices have a mode each, without the change.
+    """
+    fastest: dict[str, ModeTrend] = {}
+    for trend in trends.trends:
+        if trend.metric == "speedup" and not trend.group:
+            best = fastest.setdefault(trend.label, trend)
+            if trend.points[-1].value > best.points[-1].value:
+                fastest[trend.label] = trend
+    if not fastest:
         return f"Trends over {range_text(trends)}"
+    if len(fastest) > 1:
+        texts = [
+            f"{label}: {best.mode} {best.points[-1].value:.2f}x" for label, best in fastest.items()
+        ]
+        return f"Fastest modes: {'; '.join(texts)}"
+    (best,) = fastest.values()
     words = f"{best.mode} is the fastest mode: {best.points[-1].value:.2f}x"
     change = change_text(best)
     return f"{words}, {change} in {range_text(trends)}" if change else words
@@ -47,7 +59,7 @@ def change_text(trend: ModeTrend) -> str:
     since = "" if len(linked) == len(trend.points) else f" since {linked[0].run.at:%Y-%m-%d}"
     if trend.metric == PASS_RATE:
         return f"{signed(100 * change.value)} points{since}"
-    return f"{signed(100 * (change.value - 1))} %{since}"
+    return f"{signed_percent(change.value - 1)}{since}"
 
 
 def change_interval_text(trend: ModeTrend) -> str:
@@ -61,9 +73,4 @@ def change_interval_text(trend: ModeTrend) -> str:
 def cohort_change_text(point: ModePoint) -> str:
     """Return the models that joined and left: `t5 joined; a, b, c and 2 more left`."""
     sides = ((point.joined, "joined"), (point.left, "left"))
-    return "; ".join(f"{_named(names)} {verb}" for names, verb in sides if names)
-
-
-def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NUM_NAMED} more" if len(names) > _NUM_NAMED else ""
-    return f"{', '.join(names[:_NUM_NAMED])}{more}"
+    return "; ".join(f"{listed(names, limit=_NUM_NAMED)} {verb}" for names, verb in sides if names)

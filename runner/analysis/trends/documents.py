@@ -21,7 +21,7 @@ from compile_hud.runner.analysis.trends.trends import change_of
 
 _POINT_NUMBERS = ("value", "low", "high", "own", "num_counted", "num_subjects", "num_measured")
 CSV_COLUMNS = (
-    *("metric", "unit", "mode", "by", "group", "run_id", "at", "revision"),
+    *("metric", "unit", "mode", "by", "group", "phase", "device", "run_id", "at", "revision"),
     *_POINT_NUMBERS,
     *("joined", "left", "segment"),
 )
@@ -55,6 +55,7 @@ def _csv_rows(trends: Sequence[ModeTrend]) -> Iterator[list[str]]:
         for point in trend.points:
             values = [
                 *(trend.metric, trend.unit, trend.mode, trend.by, trend.group),
+                *(trend.phase, trend.device),
                 *(point.run.id, time_to_json(point.run.at), point.run.revision),
                 *(getattr(point, name) for name in _POINT_NUMBERS),
                 *(" ".join(point.joined), " ".join(point.left), point.segment),
@@ -73,6 +74,8 @@ def _trend_json(trend: ModeTrend) -> dict[str, Any]:
         "mode": trend.mode,
         "by": trend.by or None,
         "group": trend.group or None,
+        "phase": trend.phase or None,
+        "device": trend.device or None,
         "change": _change_json(trend, change_of(trend)),
         "points": [_point_json(point) for point in trend.points],
     }

@@ -1,9 +1,9 @@
 """Link the geometric means of changing cohorts into one trend.
 
-Method: a linked Jevons index of matched models. The value of a mode after a run is the geometric
-mean of the newest results of the models that have one in every mode: the number of the overview. A
-mean of other models moves without any change of the code. So the step between two runs is the
-geometric mean of the ratios of the models that both have:
+Method: a linked Jevons index of matched models. The value of a mode after a run is the mean of the
+newest results of the models with one in every mode (`model_means`). The overview shows it too. A
+mean of other models moves without any change of the code. So a step is the geometric mean of the
+ratios of the models that both runs have:
 
     step(t) = exp(mean over A(t) of log x(t) - log x(t - 1)),  value(t - 1) = value(t) / step(t),
 
@@ -13,8 +13,7 @@ keeps its last number: its change appears in the step in which it returns. While
 leaves, the value is the mean of each day, since the steps multiply to its ratio.
 Sources: ILO and others, Consumer Price Index Manual (2020), chapters 6 (matched models, Jevons) and
 9 (linking by overlap); Fleming and Wallace, CACM 1986 (geometric means of ratios).
-Assumptions: every model weighs the same. A mode with numbers of less than half of the models does
-not shrink the cohort of the others.
+Assumptions: every model weighs the same.
 """
 
 from __future__ import annotations
@@ -23,15 +22,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compile_hud.runner.analysis.stats.cohort import MIN_SHARE
+from compile_hud.runner.analysis.stats.model_means import (
+    OWN,
+    common,
+    is_number,
+    mean_logs,
+    model_weights,
+    stand_in_sources,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LinkedMeans:
     """The means of each mode (row) after each run (column), NaN where there is none.
 
-    `cohort` is by mode, run and model: whether the model counts. `segments` numbers the parts that
-    no common model links; the newest one is 0.
+    `cohort` is by mode, run and subject: whether the subject counts. `segments` numbers the parts
+    that no common subject links; the newest one is 0.
     """
 
     values: np.ndarray
@@ -42,58 +48,47 @@ class LinkedMeans:
     segments: np.ndarray
 
 
-def linked_means(medians: np.ndarray, lows: np.ndarray, highs: np.ndarray) -> LinkedMeans:
-    """Return the linked means of the numbers of each mode, run and model.
+def linked_means(numbers: np.ndarray, *, sources: np.ndarray, models: np.ndarray) -> LinkedMeans:
+    """Return the linked means of medians, lower and upper bounds by mode, run and subject.
 
-    NaN is a model without a number; each number stays valid until the next run that tries its case.
+    NaN is a subject without a number; each number stays valid until the next run that tries its
+    case. `sources` has the mode with the same code, `models` the model of each subject.
     """
-    has = medians > 0
-    has &= lows > 0
-    logs = np.log(np.where(has, medians, 1.0))
-    below = logs - np.log(np.where(has, lows, 1.0))
-    above = np.log(np.where(has, highs, 1.0)) - logs
-    cohort = common(has)
-    counts = cohort.sum(axis=2)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        own = np.where(cohort, logs, 0.0).sum(axis=2) / counts
-        low = np.sqrt((np.where(cohort, below, 0.0) ** 2).sum(axis=2)) / counts
-        high = np.sqrt((np.where(cohort, above, 0.0) ** 2).sum(axis=2)) / counts
-    own[counts == 0] = np.nan
-    levels, segments = _linked(own, _steps(has, logs))
+    has = is_number(numbers)
+    stand_ins = stand_in_sources(has, sources)
+    own = mean_logs(numbers, stand_ins=stand_ins, models=models)
+    logs = np.log(np.where(has, numbers[0], 1.0))
+    levels, segments = _linked(own.values, _steps(has, logs, stand_ins=stand_ins, models=models))
     return LinkedMeans(
         values=np.exp(levels),
-        lows=np.exp(levels - low),
-        highs=np.exp(levels + high),
-        own=np.exp(own),
-        cohort=cohort,
+        lows=np.exp(levels - own.below),
+        highs=np.exp(levels + own.above),
+        own=np.exp(own.values),
+        cohort=own.cohort,
         segments=segments,
     )
 
 
-def common(has: np.ndarray) -> np.ndarray:
-    """Return for each mode, run and model whether it counts: every compared mode has it.
-
-    A mode with less than MIN_SHARE of the models that any mode has is not compared: its own models
-    are those of the cohort that it has.
-    """
-    counts = has.sum(axis=2)
-    is_compared = (counts > 0) & (counts >= MIN_SHARE * has.any(axis=0).sum(axis=1))
-    is_common = (has | ~is_compared[:, :, None]).all(axis=0)
-    return np.asarray(has & is_common & is_compared.any(axis=0)[:, None])
-
-
-def _steps(has: np.ndarray, logs: np.ndarray) -> np.ndarray:
+def _steps(
+    has: np.ndarray, logs: np.ndarray, *, stand_ins: np.ndarray, models: np.ndarray
+) -> np.ndarray:
     """Return the logarithm of the step to each run from the previous one; NaN without a link."""
     num_modes, num_runs, _ = has.shape
     rows = np.arange(num_runs)[None, :, None]
     last_row = np.maximum.accumulate(np.where(has, rows, -1), axis=1)
     carried = np.take_along_axis(logs, np.maximum(last_row, 0), axis=1)
     has_later = np.flip(np.maximum.accumulate(np.flip(has, axis=1), axis=1), axis=1)
-    is_matched = common((last_row[:, :-1] >= 0) & has_later[:, 1:])
-    counts = is_matched.sum(axis=2)
-    moves = np.where(is_matched, carried[:, 1:] - carried[:, :-1], 0.0).sum(axis=2)
+    # A mode that is compared on one side of the step is compared in it.
+    is_same = stand_ins[:, :-1] == stand_ins[:, 1:]
+    is_matched = common(
+        (last_row[:, :-1] >= 0) & has_later[:, 1:],
+        stand_ins=np.where(is_same, stand_ins[:, 1:], OWN),
+        models=models,
+    )
+    weights = model_weights(is_matched, models)
+    moves = (weights * (carried[:, 1:] - carried[:, :-1])).sum(axis=2)
     steps = np.full((num_modes, num_runs), np.nan)
-    steps[:, 1:] = np.where(counts > 0, moves / np.maximum(counts, 1), np.nan)
+    steps[:, 1:] = np.where(is_matched.any(axis=2), moves, np.nan)
     return steps
 
 

@@ -12,11 +12,10 @@ from compile_hud.db.records.results import Case, Verdict
 from compile_hud.db.records.summaries import HistoryRun
 from compile_hud.db.records.triage import fits
 from compile_hud.db.shared.model_code import ZOO
-from compile_hud.db.shared.text import short_revision, signed, with_kind
+from compile_hud.db.shared.text import listed, short_revision, signed, with_kind
+from compile_hud.runner.analysis.comparison.runs import baseline_differences
 from compile_hud.runner.analysis.trends.records import MarkKind, TrendMark
 
-# Facts with these names start no new baseline: torch is the revision, and peaks are measured.
-NEUTRAL_FACTS = ("torch", "peaks", "packages", "model_commits", "model_sources")
 # A mark names so many facts or models; the others are counted.
 _NUM_NAMED = 3
 
@@ -83,11 +82,14 @@ def _run_marks(
 
 def _environment_text(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     texts = [
-        f"{name} {before.get(name, 'none')} -> {after.get(name, 'none')}"
-        for name in sorted({*before, *after})
-        if before.get(name) != after.get(name) and not name.startswith(NEUTRAL_FACTS)
+        f"{item.name} {_fact_text(item.baseline)} -> {_fact_text(item.candidate)}"
+        for item in baseline_differences(before, after=after)
     ]
-    return _listed(texts)
+    return listed(texts, limit=_NUM_NAMED)
+
+
+def _fact_text(value: Any) -> str:
+    return "none" if value is None else str(value)
 
 
 def _code_text(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
@@ -96,12 +98,7 @@ def _code_text(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
         for name in sorted({*before} & {*after} - {ZOO})
         if before[name] != after[name]
     ]
-    return _listed(texts)
-
-
-def _listed(texts: Sequence[str]) -> str:
-    more = f" and {len(texts) - _NUM_NAMED} more" if len(texts) > _NUM_NAMED else ""
-    return ", ".join(texts[:_NUM_NAMED]) + more
+    return listed(texts, limit=_NUM_NAMED)
 
 
 def _is_shown(alert: Alert) -> bool:

@@ -66,6 +66,8 @@ class TrendMark:
             case is not None
             and case.variant == trend.mode
             and self.metric in metrics
+            and trend.phase in ("", case.phase)
+            and trend.device in ("", case.device)
             and (not trend.by or str(getattr(case, trend.by)) == trend.group)
         )
 
@@ -77,8 +79,8 @@ class ModePoint:
     `own` is the geometric mean of that day's cohort; `value` is linked to the cohort of the newest
     point. Both are the share of ok cases for the pass rate. `num_counted` of `num_subjects` models
     are in the cohort, or of the attempted cases are ok; the run itself measured `num_measured` of
-    the cohort. `joined` and `left` are the changes of the cohort since the previous point. Only
-    points of one `segment` are comparable: a common model links them, in one environment.
+    the cohort. `joined` and `left` are the cases that changed the cohort since the previous point.
+    Only points of one `segment` are comparable: a common model links them, in one environment.
     """
 
     run: HistoryRun
@@ -100,15 +102,16 @@ class ModePoint:
 
     @property
     def cohort_changed(self) -> bool:
-        """Return whether a model joined or left the cohort."""
+        """Return whether a case joined or left the cohort."""
         return bool(self.joined or self.left)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModeTrend:
-    """The points of one metric of a mode, oldest first; at least one.
+    """The points of one metric of a mode in one phase on one device, oldest first; at least one.
 
-    `group` is a value of the dimension `by`, both empty for all models.
+    `group` is a value of the dimension `by`, both empty for all models. `label` names the group,
+    and the phase and the device if the selection has several; "" for a single trend of a mode.
     """
 
     metric: str
@@ -116,6 +119,9 @@ class ModeTrend:
     points: tuple[ModePoint, ...]
     by: str = ""
     group: str = ""
+    phase: str = ""
+    device: str = ""
+    label: str = ""
 
     @property
     def unit(self) -> str:
@@ -141,7 +147,8 @@ class ModeValue:
 
     metric: str
     mode: str
-    group: str
+    phase: str
+    device: str
     value: float
     num_counted: int
     num_subjects: int
@@ -156,3 +163,8 @@ class ModeTrends:
     runs: tuple[HistoryRun, ...]
     trends: tuple[ModeTrend, ...]
     marks: tuple[TrendMark, ...] = ()
+
+    @property
+    def is_synthetic(self) -> bool:
+        """Return whether `hud demo` made any of the runs."""
+        return any(run.is_synthetic for run in self.runs)

@@ -5,11 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from compile_hud.db.alerts.outbox import load_outbox, revise_queue
+from compile_hud.db.alerts.outbox import (
+    MAX_LOOKED_AT,
+    load_outbox,
+    receivers_to_serve,
+    revise_queue,
+)
 from compile_hud.db.alerts.outbox_maintenance import (
     ReceiverState,
     find_old_notifications,
     forget_notifications,
+    load_newest_tests,
     load_receiver_states,
     put_missing,
 )
@@ -19,6 +25,7 @@ from compile_hud.db.records.notifications import (
     NotificationState,
     Queue,
     ReceiverHealth,
+    make_receiver_test,
 )
 from compile_hud.db.rows.mapping import put_notifications
 from compile_hud.db.store import Store
@@ -106,3 +113,38 @@ def test_receivers_say_how_they_do(store: Store) -> None:
 
 def test_an_empty_outbox_has_no_receivers(store: Store) -> None:
     assert load_receiver_states(store) == ()
+
+
+def test_the_newest_test_message_of_each_receiver_is_returned(store: Store) -> None:
+    assert load_newest_tests(store) == {}
+    put_missing(
+        store,
+        [
+            make_receiver_test("chat", at=START),
+            make_notification("msg_9", receiver="mail"),
+            make_receiver_test("ops", at=START),
+            make_receiver_test("chat", at=LATER),
+        ],
+    )
+    tests = load_newest_tests(store)
+    assert {name: item.created_at for name, item in tests.items()} == {"chat": LATER, "ops": START}
+
+
+def test_a_test_message_is_served_in_a_pause_and_behind_a_long_queue(store: Store) -> None:
+    waiting = [make_notification(f"n{number:03}") for number in range(MAX_LOOKED_AT + 5)]
+    fill(store, *waiting)
+    paused = ReceiverHealth(receiver="ops", num_failures=3, held_until=LATER)
+    revise_queue(store, "ops", lambda queue: replace(queue, health=paused))
+    assert receivers_to_serve(store, at=START) == set()
+    test = make_receiver_test("ops", at=START)
+    put_missing(store, [test])
+    assert receivers_to_serve(store, at=START) == {"ops"}
+    queues: list[Queue] = []
+
+    def look(queue: Queue) -> Queue:
+        queues.append(queue)
+        return queue
+
+    revise_queue(store, "ops", look, looks_first=True)
+    assert [item.id for item in queues[0].waiting].count(test.id) == 1
+    assert len(queues[0].waiting) == MAX_LOOKED_AT + 1

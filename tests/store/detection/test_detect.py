@@ -91,6 +91,19 @@ def test_an_alert_has_the_differences_of_its_bounds_and_their_cause(
     assert (again.environment_diff, again.cause_text) == (alert.environment_diff, alert.cause_text)
 
 
+def test_an_alert_names_inputs_that_changed_with_the_step(store: Store) -> None:
+    documents = nights([2.0] * 12 + [1.7] * 4)
+    for number, document in enumerate(documents):
+        config = {"batch": 16, "mask": "none" if number < 12 else "ones"}
+        details = {"workload": {"build": "ours", "config": config}}
+        result = dataclasses.replace(document.results[0], details=details)
+        documents[number] = dataclasses.replace(document, results=(result,))
+    put(store, documents)
+    (alert,) = detect(store).new
+    assert alert.environment_diff == {"config.mask": ["none", "ones"]}
+    assert "config.mask none -> ones" in alert.cause_text
+
+
 def test_an_alert_whose_last_good_run_is_gone_has_no_difference(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import random
-import resource
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -26,6 +24,7 @@ from compile_hud.db.schema.tables import (
 from compile_hud.db.store import Store
 from tests.support.builders import make_measurement, make_result, make_run
 from tests.support.stores import store_processes
+from tests.support.stores.disks import file_limit
 from tests.support.stores.store_processes import child, result_of
 
 NUM_KILLS = 20
@@ -75,16 +74,6 @@ def test_a_killed_first_write_leaves_no_half_made_store(duckdb_url: str) -> None
             path.unlink()
 
 
-@contextmanager
-def _file_limit(limit_bytes: int) -> Iterator[None]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
 def _fill(store: Store) -> list[str]:
     run = make_run()
     # Digits that do not compress.
@@ -112,7 +101,7 @@ def _check_full_store(store: Store, stored: list[str]) -> None:
 def test_a_file_that_may_not_grow_is_a_full_store(duckdb_url: str) -> None:
     store = Store(duckdb_url)
     store.migrate()
-    with _file_limit(4 * 2**20):
+    with file_limit(4 * 2**20):
         stored = _fill(store)
         _check_full_store(store, stored)
     assert store.ingest(make_run(), make_result("more"), spool_id="more")

@@ -53,7 +53,7 @@ def test_nothing_is_measured_for_a_store_of_synthetic_runs(
 
 def test_demo_refuses_a_store_of_real_runs(terminal: Terminal, words: SnapshotAssertion) -> None:
     terminal.hud("run", "--suite", "mine")
-    result = terminal.hud("demo", "--store", ".hud/store.duckdb")
+    result = terminal.hud("demo", "--nights", "3", "--store", ".hud/store.duckdb")
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == words
     assert len(load_runs(terminal.store())) == 1

@@ -64,6 +64,8 @@ def test_a_sign_of_life_makes_no_page_load_again(store: Store) -> None:
 def test_a_scheduler_is_late_after_three_beats() -> None:
     assert not STATE.is_late(now=START + LATE_AFTER)
     assert STATE.is_late(now=START + LATE_AFTER + timedelta(seconds=1))
+    assert STATE.is_alive(now=START + LATE_AFTER)
+    assert not STATE.is_alive(now=START + LATE_AFTER + timedelta(seconds=1))
 
 
 def test_the_queue_is_reported_oldest_first_and_what_ended_newest_first(

@@ -55,9 +55,12 @@ def test_results_of_a_missing_run_go_with_all_their_rows(
     kernel = make_kernel("lost_kernel")
     store.ingest(run, make_result("lost", run=run, case=case, kernels=(kernel,)), spool_id="lost")
     lose(store, "runs", "id = 'lost'")
-    (orphan,) = find_orphans(store)
-    assert (orphan.table, orphan.num_rows) == ("case_results", 1)
-    assert orphan.text == words
+    orphans = find_orphans(store)
+    assert [(item.table, item.num_rows) for item in orphans] == [
+        ("case_results", 1),
+        ("trend_results", 1),
+    ]
+    assert [item.text for item in orphans] == words
     assert remove_orphans(store) > 1
     assert find_orphans(store) == ()
     after = contents(store)
@@ -84,7 +87,7 @@ def test_what_summarises_nothing_any_more_is_detected(store: Store) -> None:
     lose(store, "measurements", "1 = 1")
     lose(store, "kernels", "1 = 1")
     tables = {item.table for item in find_orphans(store)}
-    assert tables == {"series", "samples", "latest_results"}
+    assert tables == {"series", "samples", "latest_results", "trend_results"}
     remove_orphans(store)
     assert find_orphans(store) == ()
 

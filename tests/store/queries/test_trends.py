@@ -301,3 +301,23 @@ def test_matrices_have_a_row_for_older_runs_and_one_for_each_run(filled: Store) 
     assert {history.cases[column].key for column in columns} == {
         make_case("vit", mode="max-autotune").key
     }
+
+
+def test_alerts_of_other_modes_are_no_marks_of_a_selection(filled: Store) -> None:
+    inputs = inputs_of(filled)
+    modes = ("eager", "default", "max-autotune")
+    first_bad = dataclasses.replace(make_run_ref(), at=night(FAILS), run_id="night-4-box")
+    alerts = [
+        make_alert(mode, case=make_case("bert", mode=mode, device="cpu"), first_bad=first_bad)
+        for mode in modes
+    ]
+    trends = trends_with_marks(
+        inputs.history,
+        alerts=alerts,
+        remarks=(),
+        environments=inputs.environments,
+        selection=TrendSelection(modes=("max-autotune",)),
+    )
+    marked = {mark.id for mark in trends.marks if mark.kind is MarkKind.ALERT}
+    # Eager is one side of every speedup.
+    assert marked == {"eager", "max-autotune"}

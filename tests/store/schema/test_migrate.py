@@ -23,6 +23,7 @@ from tests.store.maintenance.test_backup import contents, fill, url_of
 from tests.support.builders import make_result, make_run
 from tests.support.errors import error_of, message_of
 from tests.support.nightly import daily_first
+from tests.support.stores.drawn_stores import fill_drawn
 from tests.support.stores.old_stores import (
     LOCK_TIMEOUT,
     OLDEST,
@@ -158,6 +159,19 @@ def test_an_upgrade_keeps_every_row_but_those_of_replies(
     assert contents(old) == expected
     with old.read() as connection:
         assert set(REPLY_TABLES).isdisjoint(sa.inspect(connection).get_table_names())
+
+
+@pytest.mark.parametrize("kind", ["file", "postgres"])
+def test_an_upgrade_writes_the_results_of_trends(kind: str, request: pytest.FixtureRequest) -> None:
+    source = Store("duckdb:///:memory:")
+    fill_drawn(source, seed=2026)
+    url = url_of(kind, request, "trends")
+    make_old_store(url, rows_of=source)
+    old = Store(url)
+    old.migrate()
+    expected = contents(source)["trend_results"]
+    assert len(expected) > 20
+    assert contents(old)["trend_results"] == expected
 
 
 def test_the_first_write_upgrades_a_store(store_url: str) -> None:

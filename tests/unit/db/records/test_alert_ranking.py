@@ -35,7 +35,7 @@ def test_a_total_loss_does_not_divide_by_zero() -> None:
     assert worsening(make_alert(metric="speedup", change_pct=-100.0)) > 1e6
 
 
-def test_failures_come_first_then_the_largest_change_then_what_is_missing() -> None:
+def test_failures_come_first_then_the_largest_change_and_missing_cases_are_major() -> None:
     alerts = [
         make_alert("gain", verdict=Verdict.IMPROVEMENT, change_pct=-60.0),
         make_alert("late", kind="late", case=make_case("vit")),
@@ -46,7 +46,7 @@ def test_failures_come_first_then_the_largest_change_then_what_is_missing() -> N
         make_alert("large", change_pct=35.0),
     ]
     ids = [alert.id for alert in worst_first(alerts)]
-    assert ids == ["broken", "speedup", "large", "small", "gone", "late", "gain"]
+    assert ids == ["broken", "speedup", "large", "gone", "late", "small", "gain"]
 
 
 def test_what_is_settled_comes_after_all_that_is_ongoing() -> None:

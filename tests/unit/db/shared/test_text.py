@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compile_hud.db.shared.text import one_line, printable, signed, signed_percent
+from compile_hud.db.shared.text import listed, one_line, printable, signed, signed_percent
 
 
 @pytest.mark.parametrize("sign", ["\x1b", "\x07", "\r", "\x9b", "\u202e", "\0"])
@@ -44,3 +44,9 @@ def test_what_rounds_to_zero_has_no_sign(change: float, text: str) -> None:
 
 def test_decimals_say_where_it_is_rounded() -> None:
     assert (signed(-0.4, decimals=0), signed(-0.04, decimals=2)) == ("0", "-0.04")
+
+
+def test_names_beyond_the_limit_are_counted() -> None:
+    assert listed(("a", "b"), limit=2) == "a, b"
+    assert listed(["a", "b", "c", "d"], limit=2) == "a, b and 2 more"
+    assert listed([], limit=2) == ""

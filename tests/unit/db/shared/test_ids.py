@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from compile_hud.db.records.ids import timed_id
+from compile_hud.db.shared.ids import timed_id
 from tests.support.builders import START
 
 

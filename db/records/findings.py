@@ -1,0 +1,99 @@
+"""A finding: a named cause of extra time in a case result, and its JSON form.
+
+Findings are derived from a result whenever it is shown, and no store has them. So results of old
+runs have them too, and a better rule improves all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+NOT_MEASURED = "not measured"
+# The finding that is the sum of the others and a rest; no sum of costs may include it.
+TOTAL = "slower-than-eager"
+# The kind of evidence that names another finding.
+OTHER_FINDING = "finding"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Location:
+    """The module, the user's line and the operators of a finding; unknown parts are empty."""
+
+    module: str = ""
+    line: str = ""
+    operators: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """Return the known parts as one line, "" without any."""
+        parts = (self.module, self.line, ", ".join(self.operators))
+        return "; ".join(part for part in parts if part)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the location as a JSON object."""
+        return {"module": self.module, "line": self.line, "operators": list(self.operators)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exhibit:
+    """One piece of evidence: a kernel, a metric, a detail, a warning or another finding.
+
+    `name` identifies it in the result. `value` is in `unit`, None if it has no number.
+    """
+
+    kind: str
+    name: str
+    value: float | None = None
+    unit: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the exhibit as a JSON object."""
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "value": self.value,
+            "unit": self.unit,
+            **self.facts,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A cause of extra time in a case result.
+
+    `cost_s` is measured: the seconds of an iteration that the finding accounts for, at most what
+    the remedy can save. It is None if that was not measured. The costs of the findings of a case
+    add up to at most its latency, without TOTAL.
+    """
+
+    code: str
+    text: str
+    remedy: str
+    cost_s: float | None = None
+    where: Location = Location()
+    evidence: tuple[Exhibit, ...] = ()
+
+    @property
+    def is_total(self) -> bool:
+        """Return whether this is the sum of the other findings and a rest."""
+        return self.code == TOTAL
+
+    @property
+    def missing_cost_text(self) -> str:
+        """Return the reason of a missing cost: another finding has the time, or it is unknown."""
+        codes = [exhibit.name for exhibit in self.evidence if exhibit.kind == OTHER_FINDING]
+        return f"in {', '.join(codes)}" if codes else NOT_MEASURED
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the finding as a JSON object."""
+        return {
+            "code": self.code,
+            "text": self.text,
+            "cost_s": self.cost_s,
+            "where": self.where.to_json(),
+            "remedy": self.remedy,
+            "evidence": [exhibit.to_json() for exhibit in self.evidence],
+        }
