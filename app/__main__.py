@@ -28,7 +28,7 @@ class Server(uvicorn.Server):
         """Start to listen, and report it on stdout."""
         await super().startup(sockets)
         if self.started:
-            sys.stdout.write("the dashboard answers now\n")
+            sys.stdout.write("dashboard ready\n")
             if owner := access.owner_sign_in():
                 # A log is read by others; the command asks for the private file instead.
                 way = owner.link() if access.child_settings().shows_link else "run `hud sign-in`"

@@ -167,6 +167,11 @@ def person_from_claims(user_claims: Mapping[str, Any]) -> Person:
     return person_of(user_claims, rules=rules(), at=clock.now(), ended=_ended())
 
 
+def may_upload(person: Person) -> bool:
+    """Return whether `person` may send a file: never without a sign-in."""
+    return person.is_signed_in and person.may(Role.TRIAGER)
+
+
 def require(person: Person, role: Role, *, action: str = "") -> None:
     """Raise NotAllowed unless `person` has the rights of `role`; the message names `action`."""
     if text := refusal(person, role, action=action):

@@ -147,8 +147,7 @@ def _refused_route(request: Request) -> Response | None:
         return _refused(request, Role.VIEWER)
     if not path.startswith(_UPLOADS):
         return None
-    person = person_of_request(request)
-    if person.is_signed_in and person.may(Role.TRIAGER):
+    if access.may_upload(person_of_request(request)):
         return None
     text = "a file takes a sign-in with the role triager\n"
     return PlainTextResponse(text, status_code=HTTPStatus.FORBIDDEN)

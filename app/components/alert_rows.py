@@ -7,16 +7,13 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from compile_hud.app.ui.alert_text import alert_text
-from compile_hud.app.ui.format import (
-    age,
-    moment,
-)
+from compile_hud.app.ui.format import age, local_moment
 from compile_hud.app.ui.html import Cell, HtmlColumn, Note
 from compile_hud.app.ui.urls import ALL_STATES, CaseState, decide_url, run_url
 from compile_hud.db.records.alerts import DRIFT, Alert, AlertState, began
 from compile_hud.db.records.imported import is_imported
 from compile_hud.db.records.results import Case, Verdict
-from compile_hud.db.records.triage import ONGOING, worst_first
+from compile_hud.db.records.triage import ONGOING, is_muted, worst_first
 from compile_hud.db.shared.text import short_revision, shortened
 
 ALERT_COLUMNS = (
@@ -27,9 +24,7 @@ ALERT_COLUMNS = (
         label="first bad revision",
         title="first at the new level; that a drift was first seen with; opens its run",
     ),
-    HtmlColumn(
-        label="evidence", title="whether it was measured again, and what is known of the cause"
-    ),
+    HtmlColumn(label="evidence", title="confirmation by a re-measurement, and the known cause"),
 )
 # The same, for changes to the better.
 IMPROVEMENT_COLUMNS = tuple(
@@ -41,8 +36,8 @@ IMPROVEMENT_COLUMNS = tuple(
 _REVISION_LENGTH = 48
 _CONFIRMED = {
     None: "history alone",
-    True: "confirmed by measuring again",
-    False: "not seen when measured again",
+    True: "confirmed by re-measurement",
+    False: "not confirmed",
 }
 
 
@@ -64,6 +59,21 @@ def open_alerts(alerts: Iterable[Alert], *, verdict: Verdict) -> list[Alert]:
 def is_by_machine(alert: Alert) -> bool:
     """Return whether the reference cases attribute this change to the machine."""
     return alert.cause_kind == "machine"
+
+
+def needs_attention(alert: Alert, *, at: datetime) -> bool:
+    """Return whether an alert is an open regression of the code that is not muted at that time."""
+    return (
+        alert.state is AlertState.OPEN
+        and alert.verdict is Verdict.REGRESSION
+        and not is_by_machine(alert)
+        and not is_muted(alert, at=at)
+    )
+
+
+def case_of(alert: Alert) -> tuple[str, str, str]:
+    """Return the case of an alert, its machine and its toolchain."""
+    return (alert.case.key, alert.machine, alert.toolchain)
 
 
 def lets_through(state: CaseState, case: Case) -> bool:
@@ -112,7 +122,7 @@ def alert_row(
         ),
         revision_cell(alert, now=now),
         Cell(
-            text=_CONFIRMED[alert.is_confirmed],
+            text=confirmed_text(alert),
             style="prose",
             title=alert.cause_text,
             notes=(Note(text=f"cause: {alert.cause_text or alert.cause_kind}"), *decide),
@@ -120,10 +130,15 @@ def alert_row(
     )
 
 
+def confirmed_text(alert: Alert) -> str:
+    """Return whether the alert was seen when its case was measured again."""
+    return _CONFIRMED[alert.is_confirmed]
+
+
 def revision_cell(alert: Alert, *, now: datetime) -> Cell:
     """Return the first bad revision with a link to its run; an overdue case has only a date."""
     seen = alert.first_bad
-    when = f"{age(seen.at, now=now)}, {moment(seen.at)}"
+    when = f"{age(seen.at, now=now)}, {local_moment(seen.at)}"
     if alert.kind == "late":
         return Cell(text="-", style="quiet", notes=(Note(text=f"was due {when}"),))
     notes = [f"began {_since_text(alert)}", f"first seen {when}"] if alert.kind == DRIFT else [when]
@@ -138,6 +153,5 @@ def revision_cell(alert: Alert, *, now: datetime) -> Cell:
 
 def _since_text(alert: Alert) -> str:
     first = began(alert)
-    return (
-        f"{shortened(short_revision(first.revision), limit=_REVISION_LENGTH)}, {moment(first.at)}"
-    )
+    revision = shortened(short_revision(first.revision), limit=_REVISION_LENGTH)
+    return f"{revision}, {local_moment(first.at)}"

@@ -13,8 +13,7 @@ from compile_hud.app.data import annotations as annotation_data
 from compile_hud.app.data.page_records import SeriesPage
 from compile_hud.app.data.triage import DecisionNote
 from compile_hud.app.ui.flash import set_flash, show_flash
-from compile_hud.app.ui.format import moment
-from compile_hud.app.ui.html import Cell, HtmlColumn, heading, table
+from compile_hud.app.ui.html import Cell, HtmlColumn, heading, table, time_cell
 from compile_hud.db.alerts.annotations import MAX_TEXT, Annotation
 from compile_hud.db.shared.access_rules import Role
 from compile_hud.db.shared.text import one_line, shortened
@@ -50,11 +49,11 @@ def annotation_table(page: SeriesPage, *, metric: str) -> str:
     words = {pattern: name for name, pattern in patterns.items()}
     rows = [
         (
-            Cell(text=moment(item.at)),
+            time_cell(item.at),
             Cell(text=item.text, style="prose"),
             Cell(text=words.get(item.pattern, item.pattern)),
             Cell(text=item.by),
-            Cell(text=moment(item.made_at), style="quiet"),
+            time_cell(item.made_at, style="quiet"),
         )
         for item in reversed(page.annotations)
     ]
@@ -64,8 +63,9 @@ def annotation_table(page: SeriesPage, *, metric: str) -> str:
 def _adding(page: SeriesPage, *, metric: str) -> None:
     patterns = annotation_data.patterns_of(page.case, metric=metric)
     last = page.points[-1].at if page.points else clock.now()
+    day = last.astimezone(clock.zone()).date()
     with st.popover("Annotate a date", key=f"{_KEY}-add"):
-        st.date_input("Date (UTC)", value=last.date(), key=f"{_KEY}-date", width=160)
+        st.date_input("Date", value=day, key=f"{_KEY}-date", width=160)
         st.text_input("What happened", key=f"{_KEY}-text", max_chars=MAX_TEXT, width=420)
         st.selectbox("Concerns", list(patterns), key=f"{_KEY}-pattern", width=320)
         _name_field("add")
@@ -85,7 +85,7 @@ def _name_field(form: str) -> None:
 
 
 def _label(annotation: Annotation) -> str:
-    text = f"{annotation.at:%Y-%m-%d} {one_line(annotation.text)}"
+    text = f"{annotation.at.astimezone(clock.zone()):%Y-%m-%d} {one_line(annotation.text)}"
     return f"{shortened(text, limit=_LABEL_LENGTH)} ({annotation.id[:6]})"
 
 
@@ -98,7 +98,7 @@ def _add(patterns: dict[str, str]) -> None:
     author = str(state.get(f"{_KEY}-name-add", ""))
     problem = annotation_data.write(
         state[f"{_KEY}-text"],
-        at=datetime.combine(day, time(), timezone.utc),
+        at=datetime.combine(day, time(), clock.zone()).astimezone(timezone.utc),
         pattern=patterns[state[f"{_KEY}-pattern"]],
         note=DecisionNote(author=author),
     )

@@ -38,7 +38,7 @@ def remember_name(name: str) -> None:
 
 
 def store_name() -> None:
-    """Let the browser store the name that was given in this session, if any."""
+    """Let the browser store the name that was typed into this window, if any."""
     if st.session_state.get(_KEY):
         component = st.components.v2.component("hud_name", js=script("remember"))
         component(key="store-name", data={"cookie": _COOKIE, "name": remembered_name()})

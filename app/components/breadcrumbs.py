@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from compile_hud.app.ui.html import breadcrumb, tab_links
 from compile_hud.app.ui.urls import (
+    CASE_TABS,
     AlertsState,
     ModelsState,
     RunsState,
@@ -11,6 +12,7 @@ from compile_hud.app.ui.urls import (
     cases_url,
     event_url,
     kernels_url,
+    model_url,
     run_url,
     runs_url,
     series_url,
@@ -19,6 +21,8 @@ from compile_hud.db.records.results import Case
 
 # The pages of a case.
 SUMMARY, HISTORY, KERNELS = "Summary", "History", "Kernels"
+# Further parts of a case in one run, by the names in their addresses.
+PARTS = {name: name.capitalize() for name in CASE_TABS}
 
 
 def case_path(case: Case, *, machine: str, toolchain: str, last: str) -> str:
@@ -27,11 +31,17 @@ def case_path(case: Case, *, machine: str, toolchain: str, last: str) -> str:
     return breadcrumb(
         [
             ("Models", cases_url(ModelsState(**where))),
-            (case.model, cases_url(ModelsState(model=case.model, **where))),
+            (case.model, model_url(case.model, **where)),
             (case.variant, series_url(case.key, machine=machine, toolchain=toolchain)),
             (last, ""),
         ]
     )
+
+
+def model_path(model: str, *, machine: str, toolchain: str) -> str:
+    """Return the way to the page of a model."""
+    models = cases_url(ModelsState(machine=machine, toolchain=toolchain))
+    return breadcrumb([("Models", models), (model, "")])
 
 
 def case_tabs(
@@ -45,8 +55,8 @@ def case_tabs(
 ) -> str:
     """Return links to the pages of `case`; `current` is the name of the page with them.
 
-    The summary is that of the run `run_id`, the kernels are those of `profiled_run_id`, empty for
-    no kernels.
+    The summary and its further parts are those of the run `run_id`, the kernels are those of
+    `profiled_run_id`, empty for no kernels.
     """
     tabs = {
         SUMMARY: run_url(run_id, case_key=case.key),
@@ -54,6 +64,7 @@ def case_tabs(
     }
     if profiled_run_id:
         tabs[KERNELS] = kernels_url(profiled_run_id, case_key=case.key)
+    tabs |= {label: run_url(run_id, case_key=case.key, tab=name) for name, label in PARTS.items()}
     return tab_links([(name, "" if name == current else href) for name, href in tabs.items()])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,7 +15,9 @@ from compile_hud.app.components.page_frame import (
     banners,
     choose,
     empty_store,
+    link_button,
     no_result,
+    or_all,
     stale_note,
     state_page,
 )
@@ -25,10 +28,13 @@ from compile_hud.app.ui.html import banner
 from compile_hud.app.ui.urls import CaseState, cases_url, query_params, without
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.summaries import LatestCell, Scope
+from compile_hud.db.shared.text import shortened
 
 FILTERS = ("model", "phase", "shape", "dtype", "device")
 _WIDTHS = {"machine": 210, "model": 190}
 _DEFAULT_WIDTH = 130
+# An address may have a name of any length.
+_NAME_LENGTH = 60
 # A keyboard shortcut focuses this filter.
 _SEARCHED = "model"
 
@@ -70,6 +76,14 @@ def selected_scope(overview: Overview, state: CaseState) -> tuple[str, str]:
     there = [scope for scope in overview.places if scope.machine == machine]
     newest = max(there, key=lambda scope: scope.newest_at, default=None)
     return machine, state.toolchain or (newest.toolchain if newest else "")
+
+
+def is_known(machine: str, overview: Overview) -> bool:
+    """Return whether a machine has a result, or a run that may get one."""
+    return machine in {
+        *(scope.machine for scope in overview.places),
+        *(summary.run.machine for summary in overview.runs),
+    }
 
 
 def filter_results(
@@ -184,7 +198,7 @@ def draw_filters(state: CaseState, overview: Overview, *, results: FilteredResul
             name=name,
             options=["", *values],
             value=getattr(state, name),
-            format_func=lambda value: value or "all",
+            format_func=or_all,
             width=_width(name),
         )
 
@@ -199,9 +213,20 @@ def show_nothing_fits(
     state: CaseState, overview: Overview, *, results: FilteredResults, everything: CaseState
 ) -> None:
     """Draw the filters that exclude every result, and a link to the state `everything`."""
-    text = nothing_fits(state, overview, results.candidates)
-    state_page("Nothing matches the filters", text=text)
-    st.link_button("Show everything", cases_url(everything))
+    if is_known(results.machine, overview):
+        title, links = "Nothing matches the filters", []
+        text = nothing_fits(state, overview, results.candidates)
+    else:
+        title = "No such machine"
+        name = shortened(results.machine, limit=_NAME_LENGTH)
+        text = [f"No result is of the machine {name!r}. Machines with results:"]
+        machines = sorted({scope.machine for scope in overview.places})
+        links = [
+            (item, cases_url(dataclasses.replace(state, machine=item, toolchain="")))
+            for item in machines
+        ]
+    state_page(title, text=text, links=links)
+    link_button("Show everything", cases_url(everything))
 
 
 def _width(name: str) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from compile_hud.app.components.result_matrix import common_dimensions
+from compile_hud.app.components.matrix.result_matrix import common_dimensions
 from compile_hud.app.data.latest_results import has_previous_run
-from compile_hud.app.ui.format import age, moment
+from compile_hud.app.ui.format import age, local_moment, moment
 from compile_hud.app.ui.html import Cell, key_values
 from compile_hud.app.ui.urls import CompareState, compare_url, run_url
 from compile_hud.db.jobs.health import SchedulerState
@@ -56,12 +56,12 @@ def silence_text(late: SchedulerState, *, now: datetime) -> str:
         if schedule.next_at is not None and schedule.next_at < now
     ]
     missed = "".join(
-        f" Schedule {schedule.name} was due {moment(schedule.next_at)}."
+        f" Schedule {schedule.name} was due {local_moment(schedule.next_at)}."
         for schedule in due[:_SHOWN_SCHEDULES]
         if schedule.next_at is not None
     )
     return (
-        f"The scheduler of {late.machine} has been silent since {moment(late.heartbeat_at)}"
+        f"The scheduler of {late.machine} has been silent since {local_moment(late.heartbeat_at)}"
         f" ({age(late.heartbeat_at, now=now)}): these results are getting old.{missed} Start"
         f" `hud up` or `hud schedule` there again; `hud doctor` says what is wrong."
     )

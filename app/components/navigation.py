@@ -9,15 +9,12 @@ from pathlib import Path
 import streamlit as st
 
 from compile_hud.app import clock
-from compile_hud.app.components.alert_rows import is_by_machine
+from compile_hud.app.components.alert_rows import case_of, needs_attention
 from compile_hud.app.data.latest_results import load_open_regressions
 from compile_hud.app.ui import html
-from compile_hud.db.errors import StoreError
-from compile_hud.db.records.triage import is_muted
+from compile_hud.db.errors import StoreError, StoreLocked
 
 LOGO = Path(html.__file__).with_name("logo.svg")
-# The filters that hold on every page of a section.
-_SHARED_FILTERS = ("machine", "toolchain")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +22,8 @@ class View:
     """A page: its name, its path and the function that draws it.
 
     `section` is the entry of the bar that it belongs to. `tab` is its name among the tabs of the
-    section, empty for a page that links lead to.
+    section, empty for a page that links lead to. `carries` are the filters that it takes over from
+    other pages.
     """
 
     title: str
@@ -33,6 +31,7 @@ class View:
     show: Callable[[], None]
     section: str
     tab: str = ""
+    carries: tuple[str, ...] = ()
 
 
 def in_bar(views: Sequence[View]) -> tuple[View, ...]:
@@ -44,37 +43,31 @@ def in_bar(views: Sequence[View]) -> tuple[View, ...]:
 
 
 def alerts_title(section: str) -> str:
-    """Return the name of the section of alerts with the number of cases that need attention."""
+    """Return the name of the section of alerts with the number of cases that need attention.
+
+    Raises StoreLocked after a wait in vain, so that the page need not wait as well.
+    """
     try:
         alerts = load_open_regressions().value
+    except StoreLocked:
+        raise
     except StoreError:
-        # The page itself reports an error of the store.
+        # The page itself reports any other error of the store.
         return section
     now = clock.now()
-    number = len(
-        {
-            (alert.case.key, alert.machine, alert.toolchain)
-            for alert in alerts
-            if not is_muted(alert, at=now) and not is_by_machine(alert)
-        }
-    )
+    number = len({case_of(alert) for alert in alerts if needs_attention(alert, at=now)})
     return f"{section} ({number})" if number else section
 
 
 def draw_tabs(view: View, *, views: Sequence[View], pages: Mapping[str, st.Page]) -> None:
     """Draw the tabs of the section of `view`, if it is one of several.
 
-    `pages` are those of the views by path. A tab opens for the same machine and toolchain.
+    `pages` are those of the views by path.
     """
     tabs = [item for item in views if item.section == view.section and item.tab]
     if not view.tab or len(tabs) < 2:
         return
-    shared = {name: st.query_params[name] for name in _SHARED_FILTERS if name in st.query_params}
     with st.container(horizontal=True, gap="small", key="section-tabs"):
         for item in tabs:
-            # A page may not take a filter that it does not know.
-            st.page_link(
-                pages[item.path],
-                label=f"**{item.tab}**" if item is view else item.tab,
-                query_params=shared or None,
-            )
+            # `carry_filters` gives each page its filters.
+            st.page_link(pages[item.path], label=f"**{item.tab}**" if item is view else item.tab)

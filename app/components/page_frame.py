@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -12,9 +12,11 @@ from compile_hud.app import clock
 from compile_hud.app.auth import access
 from compile_hud.app.data import store
 from compile_hud.app.data.page_records import Loaded
+from compile_hud.app.data.runs import load_newest_runs
 from compile_hud.app.ui.code import HighlightedCode
 from compile_hud.app.ui.format import duration, moment
-from compile_hud.app.ui.html import banner, command_line, escaped, link, with_code
+from compile_hud.app.ui.html import banner, button_link, command_line, escaped, link, with_code
+from compile_hud.app.ui.legend import LegendItem, legend
 from compile_hud.app.ui.progress import Progress, progress_of, running
 from compile_hud.app.ui.urls import RunsState, run_url, runs_url
 from compile_hud.db.errors import NotFoundError, StoreError, StoreLocked, StoreTooNew, StoreTooOld
@@ -36,10 +38,15 @@ def guarded(draw: Callable[[], None]) -> None:
     try:
         draw()
     except StoreError as error:
-        title, advice = _advice(error)
-        state_page(title, text=[str(error), *advice])
-        if not isinstance(error, StoreTooNew):
-            _retrying([])
+        error_page(error)
+
+
+def error_page(error: StoreError) -> None:
+    """Draw an error of the store with advice; the page tries again if that may help."""
+    title, advice = _advice(error)
+    state_page(title, text=[str(error), *advice])
+    if not isinstance(error, StoreTooNew):
+        _retrying([])
 
 
 def _advice(error: StoreError) -> tuple[str, list[str]]:
@@ -114,6 +121,22 @@ def no_result(summaries: Sequence[RunSummary]) -> None:
         return
     text = "There was a run, but it ended before its first result."
     state_page("No result yet", text=[text], commands=["hud run"])
+
+
+def load_runs_with_results() -> tuple[RunSummary, ...]:
+    """Return the newest runs; where none has a result, draw the reason and return none."""
+    summaries = load_newest_runs().value
+    if not summaries:
+        empty_store(store.store_name())
+    elif not any(summary.num_by_outcome for summary in summaries):
+        no_result(summaries)
+        return ()
+    return summaries
+
+
+def link_button(text: str, url: str) -> None:
+    """Draw a link to a page of the dashboard as a button, which opens in this tab."""
+    st.html(button_link(text, url), width="content")
 
 
 def banners(texts: Sequence[str]) -> None:
@@ -207,6 +230,31 @@ def choose(
     st.selectbox(label, offered, key=key, on_change=_chosen, args=(name, default), **shown)
 
 
+def switch(
+    label: str, *, name: str, options: Sequence[str], value: str, default: str, **shown: Any
+) -> None:
+    """Draw a few choices side by side, whose state is the URL parameter `name`.
+
+    `value` is the present one; `shown` goes to st.segmented_control.
+    """
+    key = f"choice-{name}"
+    st.session_state[key] = value
+    st.segmented_control(
+        label,
+        options,
+        key=key,
+        label_visibility="collapsed",
+        on_change=_chosen,
+        args=(name, default),
+        **shown,
+    )
+
+
+def or_all(value: str) -> str:
+    """Return the label of a value of a filter, which lets everything through if it is empty."""
+    return value or "all"
+
+
 def draw_chart(spec: Mapping[str, Any], *, key: str, **shown: Any) -> Any:
     """Draw a chart as wide as the page, and return the selection in it.
 
@@ -214,6 +262,12 @@ def draw_chart(spec: Mapping[str, Any], *, key: str, **shown: Any) -> Any:
     """
     chart = dict(spec)
     return st.vega_lite_chart(chart, key=key, width="stretch", height=chart["height"], **shown)
+
+
+def draw_legend(items: Iterable[LegendItem]) -> None:
+    """Draw the signs of a chart; nothing without any, because Streamlit refuses empty HTML."""
+    if shown := legend(items):
+        st.html(shown)
 
 
 def draw_code(code: HighlightedCode) -> None:
@@ -261,7 +315,8 @@ def _entered(name: str) -> None:
 
 def _chosen(name: str, default: str) -> None:
     value = st.session_state[f"choice-{name}"]
-    if value == default:
+    # A second click on the choice of a switch gives None.
+    if value in (default, None):
         st.query_params.pop(name, None)
     else:
         st.query_params[name] = value

@@ -94,7 +94,7 @@ def _what_happens() -> str:
     except StoreError:
         return ""
     now = clock.now()
-    alive = [item.machine for item in health.schedulers if not item.is_late(now=now)]
+    alive = [item.machine for item in health.schedulers if item.is_alive(now=now)]
     if not alive:
         return "No scheduler is running: the run waits until `hud up` or `hud schedule` runs."
     return "A scheduler executes it when it is idle. Its progress is then at the top of every page."

@@ -15,12 +15,16 @@ from compile_hud.db.errors import NotFoundError
 from compile_hud.db.queries.alerts import load_alerts_with_ids, load_ids_changed_after
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.triage import ONGOING
-from compile_hud.runner.analysis.alerts.triage import TriageDecision, set_state
-from compile_hud.runner.analysis.errors import AlertStateError
+from compile_hud.runner.analysis.alerts.triage import TriageDecision, needs_reason, set_state
+from compile_hud.runner.analysis.errors import AlertStateError, ReasonMissing
 
 
 class MeanwhileChanged(Exception):
     """An alert changed after the page was read; the request was not applied."""
+
+
+class ReasonNeeded(Exception):
+    """The request is granted only with a reason; it was not applied."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +40,11 @@ class LinkRequest:
     alerts: tuple[Alert, ...]
     settled: tuple[Alert, ...]
     changed: tuple[Alert, ...]
+
+    @property
+    def needs_reason(self) -> bool:
+        """Return whether the request is granted only with a reason."""
+        return any(needs_reason(alert, self.state) for alert in self.alerts)
 
 
 def link_key() -> bytes | None:
@@ -73,8 +82,8 @@ def load_link_request(link: ActionLink) -> LinkRequest:
 def act(request: LinkRequest, *, by: str, why: str) -> None:
     """Move the alerts of `request` to its state, on record as decided `by` this name.
 
-    Raises MeanwhileChanged if an alert changed since `request` was read, and the errors of the
-    store.
+    Raises MeanwhileChanged if an alert changed since `request` was read, ReasonNeeded, and the
+    errors of the store.
     """
     states = {alert.id: alert.state for alert in request.alerts}
     decision = set_state(states, request.state, why=why)
@@ -88,5 +97,7 @@ def act(request: LinkRequest, *, by: str, why: str) -> None:
     try:
         store = open_store(store_url())
         store.revise_alerts(decide, by=by)
+    except ReasonMissing as error:
+        raise ReasonNeeded from error
     except AlertStateError as error:
         raise MeanwhileChanged from error

@@ -116,15 +116,18 @@ def load_silent_schedulers() -> Mapping[str, SchedulerState]:
     By machine; empty while the store cannot be read, since the page reports that anyway.
     """
     now = clock.now()
+    return {item.machine: item for item in load_schedulers() if item.is_late(now=now)}
+
+
+def load_schedulers() -> tuple[SchedulerState, ...]:
+    """Return the schedulers as they reported last, none while the store cannot be read."""
     # A heartbeat changes no version of the store.
-    number = int(now.timestamp() // HEARTBEAT_INTERVAL_S)
+    number = int(clock.now().timestamp() // HEARTBEAT_INTERVAL_S)
     url = store_url()
     try:
-        at = StoreVersion(url, open_store(url), number)
-        schedulers = _schedulers.read_at(at)
+        return _schedulers.read_at(StoreVersion(url, open_store(url), number))
     except StoreError:
-        return {}
-    return {item.machine: item for item in schedulers if item.is_late(now=now)}
+        return ()
 
 
 @cached_read

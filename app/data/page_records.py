@@ -10,7 +10,9 @@ from typing import Generic, TypeVar
 from compile_hud.app.ui.alert_text import AlertText
 from compile_hud.db.alerts.annotations import Annotation
 from compile_hud.db.records.alerts import Alert, Event
+from compile_hud.db.records.findings import Finding
 from compile_hud.db.records.kernels import Kernel, Profile
+from compile_hud.db.records.notifications import Severity
 from compile_hud.db.records.results import Case, Run
 from compile_hud.db.records.summaries import (
     OutcomePoint,
@@ -114,12 +116,18 @@ class SeriesPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPage:
-    """Everything the run page shows."""
+    """Everything the run page shows.
+
+    `own_eager_s` has the time of eager's own process for each case whose eager time differs.
+    `findings` are by the id of the result.
+    """
 
     run: Run
     results: tuple[ResultSummary, ...]
     alerts: tuple[Alert, ...]
     machine: tuple[MachineMove, ...] = ()
+    own_eager_s: Mapping[str, float] = field(default_factory=dict)
+    findings: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,21 +155,29 @@ class KernelsPage:
 class AlertList:
     """The alerts of the listed events, and these events by id.
 
-    `has_others` tells whether the store has any alert at all.
+    `has_others` tells whether the store has any alert at all. `severities` are by the ids of the
+    alerts, `trends` the last medians of their series by series key, oldest first.
     """
 
     alerts: tuple[Alert, ...]
     events: Mapping[str, Event]
     has_others: bool
+    severities: Mapping[str, Severity]
+    trends: Mapping[str, tuple[float, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventPage:
-    """An event with all its alerts and their changes, oldest first."""
+    """An event with all its alerts and their changes, oldest first.
+
+    `severities` and `trends` are as those of an AlertList.
+    """
 
     event: Event | None
     alerts: tuple[Alert, ...]
     changes: tuple[AlertChange, ...]
+    severities: Mapping[str, Severity]
+    trends: Mapping[str, tuple[float, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,17 +206,19 @@ class AlertPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModeSummary:
-    """The results of one compile mode for the models of a table.
+    """The results of one compile mode for the models of a table in one phase on one device.
 
-    `mean` is the geometric mean of the speedups over `num_common` of `num_subjects` models; None
-    when no model is ok in every mode. A model counts once for each phase, shape, dtype and device.
+    `label` names phase and device if the table has several. `mean` is the geometric mean of the
+    speedups over `num_common` of `num_subjects` models; None when no model is ok in every mode.
     `num_speedups` of them have one in this mode. `failures` counts bad outcomes of the
     `num_attempted` cases, `untried` the cases that were skipped or whose node disconnected.
     `missing` counts missing and overdue cases separately. `effective_modes` counts the modes that
-    ran instead, by name.
+    ran instead, by name. `stand_in` is the mode whose numbers all of these are, "" for none.
+    `unavailable` says why the device has no such mode, "" if a case of it was attempted.
     """
 
     variant: str
+    label: str
     mean: float | None
     num_common: int
     num_subjects: int
@@ -211,3 +229,5 @@ class ModeSummary:
     untried: tuple[tuple[str, int], ...]
     missing: tuple[tuple[str, int], ...]
     effective_modes: tuple[tuple[str, int], ...]
+    stand_in: str
+    unavailable: str = ""

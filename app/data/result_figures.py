@@ -18,12 +18,10 @@ from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.triage import ONGOING, is_muted
 from compile_hud.runner.analysis.alerts.severity import severity_of
 from compile_hud.runner.analysis.trends.records import PASS_RATE, TREND_METRICS, ModeValue
-from compile_hud.runner.analysis.trends.trends import TrendSelection, newest_values
+from compile_hud.runner.analysis.trends.trends import newest_values
 
 # No run is later: the newest results are all that is read.
 _END = datetime(9999, 1, 1, tzinfo=timezone.utc)
-# Phases are never averaged.
-_BY = "phase"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +71,6 @@ def load_result_figures(at: StoreVersion) -> ResultFigures:
             scope: newest_values(
                 history,
                 alerts=[alert for alert in ongoing if (alert.machine, alert.toolchain) == scope],
-                selection=TrendSelection(by=_BY),
             )
             for scope, history in histories.items()
         },

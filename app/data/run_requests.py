@@ -10,6 +10,7 @@ from compile_hud.app.auth import access
 from compile_hud.app.data.health import load_health_page
 from compile_hud.app.data.store import open_store, store_url
 from compile_hud.app.data.triage import DecisionNote
+from compile_hud.app.ui.format import local_moment
 from compile_hud.db.errors import StoreError
 from compile_hud.db.jobs.health import load_health
 from compile_hud.db.records.triage import JUDGE, is_reserved
@@ -54,7 +55,7 @@ def _enqueue(
     for job in load_health(store, num_ended=0).open_jobs:
         is_there = machine is None or job.machine in (None, machine)
         if is_there and (job.suite, job.toolchain) == (suite, toolchain):
-            since = f"{job.enqueued_at:%Y-%m-%d %H:%M} UTC"
+            since = local_moment(job.enqueued_at)
             return f"it has been in the queue since {since} ({job.trigger})"
     is_new = store.enqueue_job(
         dedupe_key=f"asked {suite} {toolchain} {clock.now():%Y-%m-%dT%H:%M}",

@@ -36,13 +36,13 @@ from compile_hud.db.records.summaries import (
     TrendPoint,
 )
 from compile_hud.db.store import Store
+from compile_hud.runner.analysis.comparison.runs import baseline_differences
 from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.detector import describe_steps
 from compile_hud.runner.analysis.judging.cost_step import Track
 from compile_hud.runner.analysis.judging.machine_speed import normalise_by_machine_speed
 from compile_hud.runner.analysis.stats.estimates import robust_sd
 from compile_hud.runner.analysis.stats.launch_levels import NORMALISED_TIMES, SPEED_PROBE
-from compile_hud.runner.analysis.trends.marks import NEUTRAL_FACTS
 
 # The browser draws each as a dot; more are slow to draw and hide one another.
 MAX_SAMPLES = 4000
@@ -229,17 +229,15 @@ def segments(points: Sequence[TrendPoint]) -> list[list[TrendPoint]]:
 def differences(
     before: Mapping[str, Any], *, after: Mapping[str, Any]
 ) -> tuple[tuple[str, str, str], ...]:
-    """Return the environment facts that differ and start a new baseline.
-
-    Torch's own facts are the revision. Peaks are measured and so differ each time. Packages and
-    commits of models start no baseline.
-    """
-    names = sorted(set(before) | set(after))
+    """Return the environment facts that differ and start a new baseline, "" for a missing one."""
     return tuple(
-        (name, str(before.get(name, "")), str(after.get(name, "")))
-        for name in names
-        if before.get(name) != after.get(name) and not name.startswith(NEUTRAL_FACTS)
+        (item.name, _fact_text(item.baseline), _fact_text(item.candidate))
+        for item in baseline_differences(before, after=after)
     )
+
+
+def _fact_text(value: Any) -> str:
+    return "" if value is None else str(value)
 
 
 def newest_toolchain(points: Sequence[TrendPoint], histories: Sequence[OutcomeHistory]) -> str:

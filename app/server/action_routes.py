@@ -25,7 +25,7 @@ from compile_hud.app import clock
 from compile_hud.app.auth import access
 from compile_hud.app.auth.middleware import person_of_request
 from compile_hud.app.data import action_links
-from compile_hud.app.data.action_links import LinkRequest, MeanwhileChanged
+from compile_hud.app.data.action_links import LinkRequest, MeanwhileChanged, ReasonNeeded
 from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.app.ui.html import escaped, with_code
 from compile_hud.app.ui.urls import decide_url
@@ -112,6 +112,9 @@ def _answer(request: Request, reply: Callable[[str, bytes], Response]) -> Respon
     except NotFoundError:
         text = "The alerts of this message are no longer in the store."
         return _refusal(HTTPStatus.NOT_FOUND, text)
+    except ReasonNeeded:
+        text = "A failure is expected only with a reason. Open the link again and write it."
+        return _refusal(HTTPStatus.BAD_REQUEST, text)
     except MeanwhileChanged:
         text = "The alerts of this message changed meanwhile. Nothing was done."
         return _refusal(HTTPStatus.CONFLICT, text)
@@ -125,13 +128,16 @@ def _asking(token: str, key: bytes, *, person: Person) -> Response:
     if not request.alerts:
         return _nothing_left(request)
     button, meaning = _WORDS[request.state]
+    label, required = "Reason (stored with the decision)", ""
+    if request.needs_reason:
+        label, required = "Reason (a failure is expected only with one)", " required"
     content = (
         f"<p>{escaped(request.title, limit=_TITLE_LENGTH)}</p>{_list(request.alerts)}"
         f"{_changed_text(request)}<p>{meaning}</p>"
         '<form method="post" autocomplete="off">'
         f'<input type="hidden" name="{PROOF}" value="{page_proof(token, key=key)}">'
-        f'<label for="{WHY}">Reason (stored with the decision)</label>'
-        f'<input id="{WHY}" name="{WHY}" maxlength="{MAX_WHY_LENGTH}">'
+        f'<label for="{WHY}">{label}</label>'
+        f'<input id="{WHY}" name="{WHY}" maxlength="{MAX_WHY_LENGTH}"{required}>'
         f'<p><button type="submit">{button}</button></p></form>'
         f'<p class="dim">{_author_text(request, person)}</p>'
     )

@@ -26,9 +26,20 @@ _HEAD = (
     '<head><script>window.__streamlit = {BACKEND_BASE_URL: new URL(".", location.href).href}'
     "</script>"
 )
+# The style sheet for paper needs to know whether the screen is dark, which only a script can tell.
+_PRINT_MARK = """<script>
+{
+  const mark = () => {
+    const app = document.querySelector(".stApp");
+    if (app) document.documentElement.dataset.scheme = getComputedStyle(app).colorScheme;
+  };
+  addEventListener("beforeprint", mark);
+  matchMedia("print").addEventListener("change", mark);
+}
+</script>"""
 # Nearly every page draws these. Streamlit loads their scripts late and draws a grey bar until then;
 # the page below jumps when they arrive.
-_DRAWN_EVERYWHERE = ("Html", "Selectbox", "LinkButton", "BidiComponent")
+_DRAWN_EVERYWHERE = ("Html", "Selectbox", "BidiComponent")
 # The imports of a script; a browser need not load those of a script that it preloads.
 _IMPORTED = re.compile(r'(?:\bfrom|\bimport)"\./([\w.-]+\.js)"')
 
@@ -56,7 +67,7 @@ def _shell() -> str:
         for name in _preloaded_scripts()
         if name not in page
     )
-    page = page.replace("</head>", f"{preloads}</head>", 1)
+    page = page.replace("</head>", f"{preloads}{_PRINT_MARK}</head>", 1)
     return page.replace("<head>", _HEAD, 1)
 
 

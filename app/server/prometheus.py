@@ -18,7 +18,10 @@ from compile_hud.db.jobs.queue import JobState
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 # The name and the help text of each metric of a trend.
 _RESULTS: Final = {
-    "speedup": ("hud_geomean_speedup", "Geometric mean of the newest speedups over eager."),
+    "speedup": (
+        "hud_geomean_speedup",
+        "Geometric mean of the newest speedups over eager, over models.",
+    ),
     "compile_cold_s": (
         "hud_geomean_compile_cold_seconds",
         "Geometric mean of the newest cold compile times.",
@@ -119,7 +122,7 @@ def _of_schedulers(operations: Operations, *, now: datetime) -> Iterator[MetricF
     yield each(
         "hud_scheduler_up",
         "Whether the scheduler sent a heartbeat in the last three minutes.",
-        ((item, float(not item.is_late(now=now))) for item in schedulers),
+        ((item, float(item.is_alive(now=now))) for item in schedulers),
     )
     yield each(
         "hud_scheduler_heartbeat_timestamp_seconds",
@@ -164,11 +167,10 @@ def _of_schedulers(operations: Operations, *, now: datetime) -> Iterator[MetricF
 def _of_results(results: ResultFigures, *, now: datetime) -> Iterator[MetricFamily]:
     for metric, (name, text) in _RESULTS.items():
         yield _of_values(name, text, results, metric=metric)
-    for field, text in (
-        ("num_counted", "Models in the cohort of hud_geomean_speedup."),
-        ("num_subjects", "Models with a result, in the cohort or not."),
+    for name, text, field in (
+        ("hud_cohort_models", "Models in the cohort of hud_geomean_speedup.", "num_counted"),
+        ("hud_models", "Models with a result, in the cohort or not.", "num_subjects"),
     ):
-        name = "hud_cohort_models" if field == "num_counted" else "hud_models"
         yield _of_values(name, text, results, metric="speedup", field=field)
     yield MetricFamily(
         name="hud_open_alerts",
@@ -188,7 +190,8 @@ def _of_values(
             {
                 "machine": machine,
                 "toolchain": toolchain,
-                "phase": value.group,
+                "phase": value.phase,
+                "device": value.device,
                 "mode": value.mode,
             },
             float(getattr(value, field)),

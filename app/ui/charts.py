@@ -6,7 +6,9 @@ everything else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import altair as alt
@@ -18,6 +20,16 @@ Row = Mapping[str, Any]
 # The selection that a click on a point makes.
 PICK = "pick"
 SAMPLES_HEIGHT = 220
+# Positive values that span more have a logarithmic axis: on a linear one most lie at its bottom.
+LOG_DECADES = 1.5
+# A title says so, because labels with few ticks do not show it.
+LOG_SUFFIX = ", log scale"
+# The title of an axis in the time of the browser; the tooltips have UTC.
+LOCAL_TIME = "local time"
+# Below it powers of ten would be one or two lines.
+_FEW_DECADES = 3
+# More lines of powers than these would lie on each other.
+_NUM_POWERS = 8
 _CONFIG: dict[str, Any] = {
     "axis": {
         "labelFontSize": 12,
@@ -39,15 +51,16 @@ def samples_spec(
     The rows are those of `sample_rows` in app/components/trend/rows.py; `title` has the lines of
     the title of the y axis.
     """
-    y_scale = alt.Scale(domain=_domain(samples, low=low, high=high), clamp=True, nice=False)
-    y = alt.Y("value:Q", scale=y_scale, title=title)
+    values = [row["value"] for row in samples if row["kind"] == "sample"] + [low, high]
+    domain = _domain(values)
+    axis = number_axis(values, title[-1] if title else "", domain=domain, clamp=True, nice=False)
+    axis = {**axis, "title": [*title[:-1], axis["title"]]}
+    y = alt.Y("value:Q", **axis)
     reference = chart_of([{"median": median, "low": low, "high": high}])
     interval = reference.mark_rect(color=NEUTRAL, opacity=0.18).encode(
-        y=alt.Y("low:Q", scale=y_scale, title=title), y2="high:Q"
+        y=alt.Y("low:Q", **axis), y2="high:Q"
     )
-    middle = reference.mark_rule(color=NEUTRAL).encode(
-        y=alt.Y("median:Q", scale=y_scale, title=title)
-    )
+    middle = reference.mark_rule(color=NEUTRAL).encode(y=alt.Y("median:Q", **axis))
     layout: dict[str, Any] = {
         "x": alt.X("launch:O", title="launch (fresh process)", axis=alt.Axis(labelAngle=0)),
         "xOffset": alt.XOffset("position:O"),
@@ -76,16 +89,13 @@ def sweep_spec(rows: Sequence[Row], *, axis: str, title: str) -> dict[str, Any]:
 
     The rows are those of `sweep_rows` in app/views/runs/shape_sweep.py.
     """
-    lowest, highest = min(row["value"] for row in rows), max(row["value"] for row in rows)
-    # Names stand behind the last points.
-    domain = [lowest - 0.05 * (highest - lowest), highest + 0.18 * (highest - lowest)]
-    x = alt.X(
-        "value:Q",
-        title=axis,
-        scale=alt.Scale(domain=domain, nice=False),
-        axis=alt.Axis(grid=False, values=sorted({row["value"] for row in rows})),
-    )
-    y = alt.Y("median:Q", title=title, scale=alt.Scale(zero=True))
+    shapes = sorted({row["value"] for row in rows})
+    highest = shapes[-1]
+    across = number_axis(shapes, axis, domain=_sweep_domain(shapes), nice=False)
+    x = alt.X("value:Q", **{**across, "axis": alt.Axis(grid=False, values=shapes)})
+    times = [row[name] for row in rows for name in ("median", "low", "high")]
+    up = number_axis(times, title, zero=True)
+    y = alt.Y("median:Q", **up)
     tooltip = [
         alt.Tooltip("side:N", title="side"),
         alt.Tooltip("value:Q", title=axis),
@@ -101,7 +111,7 @@ def sweep_spec(rows: Sequence[Row], *, axis: str, title: str) -> dict[str, Any]:
                 color=NEUTRAL, strokeWidth=1.5, strokeDash=[] if is_variant else [4, 3]
             ).encode(x=x, y=y),
             base.mark_rule(color=NEUTRAL, opacity=0.7).encode(
-                x=x, y=alt.Y("low:Q", title=title), y2="high:Q"
+                x=x, y=alt.Y("low:Q", **up), y2="high:Q"
             ),
             base.mark_point(filled=is_variant, size=50, color=NEUTRAL, opacity=1).encode(
                 x=x, y=y, tooltip=tooltip
@@ -123,11 +133,62 @@ def sweep_spec(rows: Sequence[Row], *, axis: str, title: str) -> dict[str, Any]:
     return finished(alt.layer(*layers).properties(height=SAMPLES_HEIGHT, width="container"))
 
 
-def _domain(samples: Sequence[Row], *, low: float, high: float) -> list[float]:
+def _sweep_domain(shapes: Sequence[float]) -> list[float]:
+    """Return the range of the shapes, with room for the names behind the last points."""
+    lowest, highest = shapes[0], shapes[-1]
+    if spans_decades(shapes):
+        ratio = highest / lowest
+        return [lowest / ratio**0.05, highest * ratio**0.18]
+    return [lowest - 0.05 * (highest - lowest), highest + 0.18 * (highest - lowest)]
+
+
+def _domain(values: Sequence[float]) -> list[float]:
     """Return the range of the samples, with a margin; warm-ups beyond it lie on the edge."""
-    values = [row["value"] for row in samples if row["kind"] == "sample"] + [low, high]
+    if spans_decades(values):
+        return [min(values) / 1.2, min(max(values) * 1.2, sys.float_info.max)]
     margin = 0.12 * (max(values) - min(values)) or 0.05 * abs(max(values)) or 1.0
     return [min(values) - margin, max(values) + margin]
+
+
+def spans_decades(values: Iterable[float]) -> bool:
+    """Return whether a logarithmic axis suits these values: all positive, over LOG_DECADES."""
+    known = list(values)
+    if not known or min(known) <= 0:
+        return False
+    return math.log10(max(known)) - math.log10(min(known)) > LOG_DECADES
+
+
+def number_axis(values: Iterable[float], title: str, **linear: Any) -> dict[str, Any]:
+    """Return title, scale and axis of a channel with these values.
+
+    `linear` are properties of the scale. A logarithmic one takes the padding and the range of them,
+    since it has no zero and ends at no round number.
+    """
+    known = list(values)
+    if not spans_decades(known):
+        return {"title": title, "scale": alt.Scale(**linear)}
+    common = {name: linear[name] for name in ("padding", "domain", "clamp") if name in linear}
+    return {
+        "title": f"{title}{LOG_SUFFIX}",
+        "scale": alt.Scale(type="log", nice=False, **common),
+        "axis": log_axis(known),
+    }
+
+
+def log_axis(values: Sequence[float]) -> alt.Axis:
+    """Return a logarithmic axis with ticks at powers of ten, over few decades at 2 and 5 of each.
+
+    Vega chooses the ticks of a range that has fewer than two of these.
+    """
+    low, high = math.log10(min(values)), math.log10(max(values))
+    steps = (1, 2, 5) if high - low < _FEW_DECADES else (1,)
+    stride = max(1, round((high - low) / _NUM_POWERS))
+    powers = range(math.floor(low), math.floor(high) + 1, stride)
+    ticks = [step * 10.0**power for power in powers for step in steps]
+    inside = [tick for tick in ticks if min(values) <= tick <= max(values)]
+    if len(inside) < 2:
+        return alt.Axis(grid=True, tickCount=6, format="~g")
+    return alt.Axis(grid=True, values=inside, format="~g")
 
 
 def chart_of(rows: Sequence[Row]) -> alt.Chart:
@@ -158,12 +219,21 @@ def verdict_colour() -> alt.Color:
     )
 
 
-def time_axis() -> alt.Axis:
-    """Return the axis of runs over time: dates of nights, hours of runs of one day."""
+def time_axis(*, is_utc: bool = False) -> alt.Axis:
+    """Return the axis of runs over time: dates of nights, hours of runs of one day.
+
+    It has the time of the browser, or with `is_utc` that of a picture, which has no browser.
+    """
     # A night needs its date only; runs of one day need their hours.
-    form = "utchours(datum.value) || utcminutes(datum.value) ? '%m-%d %H:%M' : '%Y-%m-%d'"
-    label = f"utcFormat(datum.value, {form})"
+    utc, time_format = ("utc", "utcFormat") if is_utc else ("", "timeFormat")
+    hours = f"{utc}hours(datum.value) || {utc}minutes(datum.value)"
+    label = f"{time_format}(datum.value, {hours} ? '%m-%d %H:%M' : '%Y-%m-%d')"
     return alt.Axis(grid=False, labelExpr=label, labelAngle=0, tickCount=8)
+
+
+def time_scale(*, is_utc: bool = False, **values: Any) -> alt.Scale:
+    """Return the scale of `time_axis`."""
+    return alt.Scale(type="utc" if is_utc else "time", **values)
 
 
 def finished(chart: alt.LayerChart | alt.FacetChart) -> dict[str, Any]:

@@ -6,8 +6,9 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 
+from compile_hud.app import clock
 from compile_hud.db.records.metrics import METRICS, speedup_name
 from compile_hud.db.records.summaries import MeasurementSummary
 from compile_hud.db.shared.text import signed, significant
@@ -44,6 +45,10 @@ _LABELS = {
     "compile_aot_s": "cold: AOTAutograd",
     "compile_inductor_s": "cold: Inductor",
     "compile_backend_s": "cold: Triton or C++ compiler",
+    "compile_instructions": "cold: instructions",
+    "compile_peak_host_bytes": "cold: memory of the process",
+    "compile_peak_compilers_bytes": "cold: memory of the compilers",
+    "compile_peak_device_bytes": "cold: memory of the GPU",
     "break_even_calls": "break-even, cold",
     "break_even_warm_calls": "break-even, warm",
     "peak_bytes": "peak memory",
@@ -60,6 +65,7 @@ _LABELS = {
     "power_w": "power",
     "throughput_samples_per_s": "throughput (samples)",
     "throughput_tokens_per_s": "throughput (tokens)",
+    "guard_s": "guard check per iteration",
     "num_kernels": "kernels",
     "num_parameters": "parameters",
     "max_abs_error": "largest error",
@@ -227,9 +233,8 @@ def exact_times(*times_s: float) -> list[str]:
 
 
 def percent(value_pct: float) -> str:
-    """Return a change with its sign, `+21.3 %`; three digits at most for large numbers."""
-    decimals = 1 if abs(value_pct) < 100 else 0
-    return f"{signed(value_pct, decimals=decimals)} %"
+    """Return a change with its sign and one decimal, as the terminal and messages do: `+21.3 %`."""
+    return f"{signed(value_pct)} %"
 
 
 def percent_interval(interval_pct: tuple[float, float]) -> str:
@@ -269,8 +274,34 @@ def age(at: datetime, *, now: datetime) -> str:
 
 
 def moment(at: datetime) -> str:
-    """Return a point in time, `2026-01-01 02:30 UTC`."""
+    """Return a point in time in UTC, `2026-01-01 02:30 UTC`.
+
+    Tooltips, files, copied texts and messages have it.
+    """
     return f"{at:%Y-%m-%d %H:%M} UTC"
+
+
+def local_moment(at: datetime, zone: tzinfo | None = None) -> str:
+    """Return a point in time with its offset in `zone`, `2026-01-01 03:30 UTC+1`.
+
+    Pages have it, in the zone of the browser. An offset has no second meaning, as CST has.
+    """
+    local = at.astimezone(zone or clock.zone())
+    return f"{local:%Y-%m-%d %H:%M} {offset_name(local)}"
+
+
+def local_range(since: datetime | None, until: datetime | None) -> str:
+    """Return a part of the time, `2026-01-03 01:00 UTC+1 to the newest`; None is an open end."""
+    start = local_moment(since) if since else "the first run"
+    return f"{start} to {local_moment(until) if until else 'the newest'}"
+
+
+def offset_name(at: datetime) -> str:
+    """Return the offset from UTC at a local time: `UTC`, `UTC+1`, `UTC-3:30`."""
+    minutes = round((at.utcoffset() or timedelta()) / timedelta(minutes=1))
+    hours, rest = divmod(abs(minutes), 60)
+    sign = "-" if minutes < 0 else "+"
+    return f"UTC{sign}{hours}{f':{rest:02d}' if rest else ''}" if minutes else "UTC"
 
 
 def metric_label(name: str) -> str:

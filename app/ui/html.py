@@ -8,8 +8,9 @@ import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
-from compile_hud.app.ui.format import Scale, is_interval, scale_for
+from compile_hud.app.ui.format import Scale, is_interval, local_moment, moment, scale_for
 from compile_hud.db.records.summaries import ResultSummary
 from compile_hud.db.shared.text import printable, shortened
 
@@ -21,7 +22,7 @@ _TITLE_LIMIT = 600
 _LONG_TEXT = 2000
 # Parts of a bar take these shades of theme.py in turn.
 _NUM_SHADES = 6
-# Above and below the median a small trend line shows at least this relative range.
+# A small trend line in a table shows at least this relative range above and below the median.
 _TREND_MARGIN = 0.1
 # Percent of the height; the lowest number of a trend is visible and no gap.
 _TREND_BASE = 8
@@ -46,8 +47,7 @@ class Note:
 class Cell:
     """One cell: a text, perhaps a link, perhaps notes under it; `style` is a class of theme.py.
 
-    `picks` are ids that a box in the cell selects (app/ui/picks.js); `title` is the name of the
-    box. `trend` is a small line of numbers next to the text, oldest first; it needs two. In the
+    `trend` is a small line of numbers next to the text, oldest first; it needs two. In the
     style `coded`, text between backticks is code.
     """
 
@@ -56,8 +56,17 @@ class Cell:
     title: str = ""
     style: str = ""
     notes: tuple[Note, ...] = ()
-    picks: tuple[str, ...] = ()
     trend: tuple[float, ...] = ()
+
+
+def time_cell(
+    at: datetime, *, href: str = "", style: str = "", notes: tuple[Note, ...] = ()
+) -> Cell:
+    """Return a point in time in the zone of the browser; the tooltip has it in UTC."""
+    text, title = local_moment(at), moment(at)
+    return Cell(
+        text=text, href=href, style=style, notes=notes, title="" if title == text else title
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +74,8 @@ class HtmlColumn:
     """A column: its heading, the tooltip of the heading, and whether it holds numbers.
 
     A narrow window hides a column that `is_spare`, and shows only a few lines and no notes of one
-    that `is_brief`. `picks` are as those of a cell.
+    that `is_brief`. `href` leads to the same page in the order of
+    the column; `order` is the present one, `ascending` or `descending`, "" for another.
     """
 
     label: str
@@ -73,16 +83,8 @@ class HtmlColumn:
     is_number: bool = False
     is_spare: bool = False
     is_brief: bool = False
-    picks: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpandableRow:
-    """A row, and under it a line that opens `content` (HTML)."""
-
-    row: Sequence[Cell]
-    summary: str
-    content: str
+    href: str = ""
+    order: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,10 +125,13 @@ def with_code(text: str, *, limit: int = _TEXT_LIMIT) -> str:
     )
 
 
-def chips(texts: Iterable[str]) -> str:
-    """Return short facts below a heading, each in a frame of its own."""
+def chips(texts: Iterable[str], *, style: str = "") -> str:
+    """Return short facts below a heading, each in a frame of its own.
+
+    `style` is a class of theme.py.
+    """
     items = "".join(f"<span>{escaped(text)}</span>" for text in texts if text)
-    return f'<div class="hud-chips">{items}</div>'
+    return f'<div class="{f"hud-chips {style}".strip()}">{items}</div>'
 
 
 def heading(text: str, *, level: int = 1) -> str:
@@ -141,20 +146,20 @@ def breadcrumb(steps: Sequence[tuple[str, str]]) -> str:
 
     A name is cut to the length of a cell.
     """
-    items = "".join(
-        f"<li>{link(text, href)}</li>" if href else f'<li aria-current="page">{escaped(text)}</li>'
-        for text, href in steps
-    )
-    return f'<nav class="hud-path" aria-label="Breadcrumb"><ol>{items}</ol></nav>'
+    return f'<nav class="hud-path" aria-label="Breadcrumb"><ol>{_page_items(steps)}</ol></nav>'
 
 
 def tab_links(tabs: Sequence[tuple[str, str]]) -> str:
     """Return names with their addresses in a row, an empty address for the page itself."""
-    items = "".join(
-        f"<li>{link(text, href)}</li>" if href else f'<li aria-current="page">{escaped(text)}</li>'
-        for text, href in tabs
-    )
+    items = _page_items(tabs)
     return f'<nav class="hud-tabs" aria-label="Pages of the case"><ul>{items}</ul></nav>'
+
+
+def _page_items(pages: Iterable[tuple[str, str]]) -> str:
+    return "".join(
+        f"<li>{link(text, href)}</li>" if href else f'<li aria-current="page">{escaped(text)}</li>'
+        for text, href in pages
+    )
 
 
 def caption(text: str) -> str:
@@ -179,6 +184,19 @@ def link(text: str, href: str) -> str:
     return _anchor(escaped(text), href)
 
 
+def button_link(text: str, href: str) -> str:
+    """Return a link that looks like a button."""
+    return f'<a class="hud-button" href="{html.escape(href, quote=True)}">{escaped(text)}</a>'
+
+
+def same_page_link(text: str, href: str) -> str:
+    """Return a link to another state of the page, which follows it without loading again.
+
+    The page needs `follow_links` of app/ui/scripts.py.
+    """
+    return f'<a class="hud-here" href="{html.escape(href, quote=True)}">{escaped(text)}</a>'
+
+
 def table(
     columns: Sequence[HtmlColumn], rows: Iterable[Sequence[Cell]], *, label: str, style: str = ""
 ) -> str:
@@ -190,16 +208,22 @@ def table(
     return _table(columns, f"<tbody>{body}</tbody>", label=label, style=style)
 
 
-def grouped_table(
-    columns: Sequence[HtmlColumn], groups: Iterable[ExpandableRow], *, label: str
+def sectioned_table(
+    columns: Sequence[HtmlColumn],
+    rows: Sequence[Sequence[Cell]],
+    *,
+    sections: Iterable[tuple[str, int]],
+    label: str,
+    style: str = "",
 ) -> str:
-    """Return a table in which each row opens to more."""
-    bodies = "".join(
-        f'<tbody class="group">{_row(group.row, columns)}<tr><td colspan="{len(columns)}">'
-        f"{collapsible(group.summary, group.content)}</td></tr></tbody>"
-        for group in groups
-    )
-    return _table(columns, bodies, label=label)
+    """Return a table in which a title stands above each section; `sections` count their rows."""
+    bodies, start = [], 0
+    for title, num_rows in sections:
+        own = "".join(_row(row, columns) for row in rows[start : start + num_rows])
+        head = f'<th colspan="{len(columns)}" scope="rowgroup">{escaped(title)}</th>'
+        bodies.append(f'<tbody><tr class="section">{head}</tr>{own}</tbody>')
+        start += num_rows
+    return _table(columns, "".join(bodies), label=label, style=style)
 
 
 def long_table(
@@ -237,7 +261,8 @@ def _table(columns: Sequence[HtmlColumn], bodies: str, *, label: str, style: str
 def key_values(pairs: Iterable[tuple[str, Cell]]) -> str:
     """Return names with their values, as many in a row as fit."""
     items = "".join(
-        f"<div><dt>{escaped(name)}</dt><dd>{_content(value)}</dd></div>" for name, value in pairs
+        f"<div><dt>{escaped(name)}</dt><dd{_title(value.title)}>{_content(value)}</dd></div>"
+        for name, value in pairs
     )
     return f'<dl class="hud-facts">{items}</dl>'
 
@@ -316,8 +341,11 @@ def banner(text: str, *, style: str = "") -> str:
 
 def _heading(column: HtmlColumn) -> str:
     named = _class(_column_style(column))
-    content = _box(column.picks, column.title) or escaped(column.label)
-    return f'<th scope="col"{named}{_title(column.title)}>{content}</th>'
+    content = escaped(column.label)
+    if column.href:
+        content = same_page_link(column.label, column.href)
+    order = f' aria-sort="{column.order}"' if column.order else ""
+    return f'<th scope="col"{named}{order}{_title(column.title)}>{content}</th>'
 
 
 def _row(row: Sequence[Cell], columns: Sequence[HtmlColumn]) -> str:
@@ -326,19 +354,11 @@ def _row(row: Sequence[Cell], columns: Sequence[HtmlColumn]) -> str:
 
 
 def _cell(cell: Cell, column: HtmlColumn) -> str:
-    content = _box(cell.picks, cell.title) or _content(cell)
+    content = _content(cell)
     # A browser finds a named cell sooner than one that holds a line.
     line = "trend" if cell.trend else ""
     named = _class(" ".join(filter(None, (_column_style(column), cell.style, line))))
     return f"<td{named}{_title(cell.title)}>{content}</td>"
-
-
-def _box(ids: Sequence[str], name: str) -> str:
-    if not ids:
-        return ""
-    named = f'aria-label="{escaped(name)}"'
-    listed = html.escape(" ".join(ids), quote=True)
-    return f'<input type="checkbox" class="hud-pick" data-pick="{listed}" {named}>'
 
 
 def _column_style(column: HtmlColumn) -> str:
@@ -360,17 +380,20 @@ def _content(cell: Cell) -> str:
         text = text.replace(sign, f"{sign}<wbr>")
     if cell.href and not is_whole:
         text = _anchor(text, cell.href)
-    return f'{_trend(cell.trend)}<div class="text">{text}</div>{_notes(cell.notes)}'
+    return f'{small_trend(cell.trend)}<div class="text">{text}</div>{_notes(cell.notes)}'
 
 
-def _trend(values: Sequence[float]) -> str:
-    """Return a line of `values` as the outline of a box; "" for fewer than two values."""
+def small_trend(values: Sequence[float], *, least_range: float = _TREND_MARGIN) -> str:
+    """Return a line of `values` as the outline of a box; "" for fewer than two values.
+
+    Above and below the median it shows at least the relative `least_range`.
+    """
     numbers = [value for value in values if math.isfinite(value)]
     if len(numbers) < 2:
         return ""
     middle = statistics.median(numbers)
     # A change below the relevance floor must not look large.
-    margin = _TREND_MARGIN * abs(middle)
+    margin = least_range * abs(middle)
     low, high = min(middle - margin, *numbers), max(middle + margin, *numbers)
     share = [(high - value) / ((high - low) or 1.0) for value in numbers]
     step, room = 100 / (len(numbers) - 1), 100 - _TREND_BASE

@@ -10,16 +10,23 @@ from compile_hud.app.ui.html import escaped
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LegendItem:
-    """A sign, one of `band`, `diamond`, `dashed`, `up` and `down`, and its words."""
+    """A sign, and its words.
+
+    The sign is one of SIGNS in theme.py, or `cell` and the class of a fill, as in `cell cell-bad`.
+    """
 
     sign: str
     text: str
 
 
 def legend(items: Iterable[LegendItem]) -> str:
-    """Return the signs of a chart in a row, each before its words."""
+    """Return the signs of a chart in a row, each before its words; "" for none."""
     shown = "".join(
-        f'<span class="hud-sign"><i class="sign-{item.sign}"></i>{escaped(item.text)}</span>'
+        f'<li class="hud-sign"><i class="{_style(item.sign)}"></i>{escaped(item.text)}</li>'
         for item in items
     )
-    return f'<div class="hud-signs">{shown}</div>'
+    return f'<ul class="hud-signs" aria-label="Legend">{shown}</ul>' if shown else ""
+
+
+def _style(sign: str) -> str:
+    return sign if sign.startswith("cell ") else f"sign-{sign}"

@@ -1,13 +1,14 @@
-"""The small scripts of the pages: keys, and the selection in a table of alerts."""
+"""The small scripts of the pages."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
 from pathlib import Path
+from urllib.parse import parse_qsl
 
 import streamlit as st
 
 _FOLDER = Path(__file__).parent
+_HERE = "here"
 # The effect of each key, and the box that turns them off: single letters disturb speech input.
 KEYS_LEGEND = (
     '<div class="hud-legend"><label><input type="checkbox" class="hud-keys" checked> keys</label>'
@@ -17,35 +18,22 @@ KEYS_LEGEND = (
 )
 
 
-# A text for screen readers, which is invisible.
-_STATUS = (
-    '<div role="status" style="position:absolute;width:1px;height:1px;overflow:hidden;'
-    'clip-path:inset(50%)"></div>'
-)
-
-
 def keys() -> None:
     """Let keys move through alerts and lead to a search."""
     st.components.v2.component("hud_keys", js=script("keys"))(key="keys")
 
 
-def picked(known: Collection[str], *, key: str) -> list[str]:
-    """Return those of the `known` ids that are selected in the tables of the page."""
-    before: Sequence[str] = st.session_state.get(key, {}).get("picked") or []
-    mount = st.components.v2.component("hud_picks", html=_STATUS, js=script("picks"))
-    component = mount(
-        key=key,
-        data={"known": sorted(known), "picked": [id for id in before if id in known]},
-        default={"picked": []},
-        on_picked_change=_nothing,
-    )
-    # The value comes from the browser and may be anything.
-    values = component.picked if isinstance(component.picked, list) else []
-    return [id for id in values if isinstance(id, str) and id in known]
+def follow_links() -> None:
+    """Let the links of `same_page_link` change the address without loading the page again."""
+    mount = st.components.v2.component("hud_here", js=script("here"))
+    mount(key=_HERE, on_query_change=_follow)
 
 
-def _nothing() -> None:
-    """Do nothing: as a callback it makes a change of the component rerun the page."""
+def _follow() -> None:
+    # The value comes from the browser and may be anything; the page checks each parameter.
+    query = st.session_state.get(_HERE, {}).get("query")
+    if isinstance(query, str):
+        st.query_params.from_dict(dict(parse_qsl(query.removeprefix("?"))))
 
 
 def script(name: str) -> str:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import hashlib
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any, TypeVar
 from urllib.parse import quote, quote_plus
 
 from compile_hud.db.records.alerts import AlertState
 from compile_hud.db.records.kernels import KINDS, LIBRARIES
 from compile_hud.db.records.metrics import CACHES, COLD, MAX_EXPECTED_CALLS
-from compile_hud.db.records.results import Dtype, Phase, Verdict
+from compile_hud.db.records.notifications import Severity
+from compile_hud.db.records.results import Dtype, Outcome, Phase, Verdict
 from compile_hud.db.shared.text import shortened
 
 # The format of a moment in a URL: to the minute, in UTC.
@@ -22,6 +25,14 @@ _MOMENT_FORM = "%Y-%m-%dT%H:%M"
 _DATE_FORM = "%Y-%m-%d"
 # The overview compares models and modes by these metrics; all others are on the case's pages.
 OVERVIEW_METRICS = ("speedup", "latency_s", "compile_cold_s", "compile_warm_s", "peak_bytes")
+# The shades of the matrix of the overview, and its filters of rows.
+MATRIX_HEATS = ("value", "change")
+MATRIX_FILTERS = ("alerts", "failing", "stale")
+# The metrics of the trend of the overview.
+OVERVIEW_TRENDS = (
+    *("speedup", "pass_rate", "compile_cold_s", "compile_warm_s", "peak_bytes"),
+    "energy_j",
+)
 DEFAULT_SERIES_METRIC = "latency_s"
 # The metric of alerts about a case that fails or is missing; any trend shows where it ends.
 OUTCOME = "outcome"
@@ -33,11 +44,18 @@ YES = "yes"
 ALL_ROWS = "all"
 # The ranges of trends in days; the last one reaches back to the first run.
 ALL_RUNS = "all"
-RANGES = (*("30", "90", "365"), ALL_RUNS)
+DAY_RANGES = ("7", "30", "90", "365")
+RANGES = (*DAY_RANGES, ALL_RUNS)
 DEFAULT_RANGE = "90"
 SCALES = ABSOLUTE, RELATIVE = ("absolute", "relative")
+# The parts of a case on the page of its run; the first one, its summary, has no name.
+CASE_TABS = COMPILE, ACCURACY, FINDINGS, LOG = ("compile", "accuracy", "findings", "log")
 # The study that the page shows first.
 DEFAULT_STUDY = "families"
+# The range of the page that is drawn, for the links on it; empty for the default.
+_carried_range: ContextVar[str] = ContextVar("carried_range", default="")
+# The digits of the id of a kernel.
+_ID_LENGTH = 12
 # Longer values are an accident, and not worth a page of text.
 _SHOWN_LENGTH = 80
 
@@ -48,7 +66,7 @@ class CaseState:
 
     `machine` and `toolchain` are the exceptions: numbers of two machines or of two toolchains are
     never in one table. So empty means the machine of the latest run, and the toolchain of the
-    latest result there. `rows` is the number of rows of a long table.
+    latest result there.
     """
 
     machine: str = ""
@@ -58,14 +76,24 @@ class CaseState:
     dtype: str = ""
     shape: str = ""
     model: str = ""
-    rows: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverviewState(CaseState):
-    """The state of the overview; an empty metric means the speedup, or latencies without one."""
+    """The state of the overview; an empty metric means the speedup, or latencies without one.
+
+    `range` is that of the trends: the number of days until now, or ALL_RUNS. `trend` is the metric
+    of the trend. `sort`, `heat` and `only` are those of `MatrixView` in
+    app/components/matrix/order.py. `rows` is the number of rows of the matrix.
+    """
 
     metric: str = ""
+    range: str = DEFAULT_RANGE
+    trend: str = OVERVIEW_TRENDS[0]
+    sort: str = ""
+    heat: str = MATRIX_HEATS[0]
+    only: str = ""
+    rows: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +122,13 @@ class ModelsState(CaseState):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModelState(CaseState):
+    """The state of the page of one model; `range` is that of its trend (TrendsState)."""
+
+    range: str = DEFAULT_RANGE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrendsState(CaseState):
     """The state of the page of trends; an empty metric, mode or dimension `by` means all.
 
@@ -114,8 +149,8 @@ class TrendsState(CaseState):
 class SeriesState:
     """The state of the series page; an empty result means the latest one.
 
-    `since` and `until` bound the part of the time that is drawn (`moment_in`). `raw` draws the
-    single samples too, `rows` is the number of listed points.
+    `since` and `until` bound the part of the time that is drawn (`moment_in`, `end_in`), the
+    `range` where both are empty. `raw` draws the single samples too.
     """
 
     case: str = ""
@@ -123,23 +158,24 @@ class SeriesState:
     machine: str = ""
     toolchain: str = ""
     result: str = ""
+    range: str = DEFAULT_RANGE
     since: str = ""
     until: str = ""
     raw: str = ""
-    rows: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPageState:
     """The state of the run page; an empty run means the latest one.
 
-    `samples` is the metric of the case whose samples are drawn, `rows` the number of listed cases.
+    `tab` is the part of the case that is shown, empty for its summary. `samples` is the metric of
+    the case whose samples are drawn.
     """
 
     run: str = ""
     case: str = ""
+    tab: str = ""
     samples: str = ""
-    rows: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,11 +228,40 @@ class CompareState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunsState:
-    """The state of the list of runs, and the number of its rows."""
+class RevisionsState:
+    """The two revisions that are compared, and the filters of the rows.
+
+    An empty machine is that of the newest run, an empty toolchain any. An empty candidate is the
+    newest revision, an empty baseline the one before the candidate.
+    """
 
     machine: str = ""
-    rows: str = ""
+    toolchain: str = ""
+    baseline: str = ""
+    candidate: str = ""
+    metric: str = ""
+    model: str = ""
+    verdict: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunsState:
+    """The filters of the list of runs; an empty one lets every run through.
+
+    `outcome` lets runs through that have a case with it. `since` and `until` bound the start
+    (`moment_in`, `end_in`), the `range` where both are empty. `text` is searched in id, suite,
+    machine, toolchain and revisions.
+    """
+
+    machine: str = ""
+    suite: str = ""
+    toolchain: str = ""
+    state: str = ""
+    outcome: str = ""
+    range: str = DEFAULT_RANGE
+    since: str = ""
+    until: str = ""
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,19 +280,33 @@ class SearchState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertsState:
-    """The state of the alerts page: one alert, one event, or all events in some state.
+    """The state of the alerts page: one alert, one event, or the events that pass the filters.
 
-    An event is in each state that an alert of it is in; empty means the ongoing ones.
+    An event is in each state that an alert of it is in; an empty state means the ongoing ones. Any
+    other empty filter lets everything through. `began` is the number of days until now in which
+    the change began. `text` is searched in titles, cases, causes, revisions and owners.
     """
 
     alert: str = ""
     event: str = ""
     state: str = ""
+    model: str = ""
+    mode: str = ""
+    severity: str = ""
+    machine: str = ""
+    owner: str = ""
+    began: str = ""
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthState:
     """The page of health has nothing to choose."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiversState:
+    """The page of receivers has nothing to choose."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,21 +321,24 @@ _AnyState = (
     | KernelsState
     | KernelDiffState
     | CompareState
+    | RevisionsState
     | RunsState
     | StudiesState
     | SearchState
     | AlertsState
     | HealthState
+    | ReceiversState
     | SettingsState
 )
 _State = TypeVar("_State", bound=_AnyState)
 _CaseState = TypeVar("_CaseState", bound=CaseState)
-_PartState = TypeVar("_PartState", SeriesState, TrendsState)
+_PartState = TypeVar("_PartState", RunsState, SeriesState, TrendsState)
 _CASE_PAGES: Mapping[type, str] = {
     OverviewState: "./",
     TrendsState: "trends",
     ModesState: "modes",
     ModelsState: "models",
+    ModelState: "model",
 }
 
 
@@ -266,6 +348,10 @@ def parse_overview(params: Mapping[str, str]) -> tuple[OverviewState, tuple[str,
         "phase": tuple(Phase),
         "dtype": tuple(Dtype),
         "metric": OVERVIEW_METRICS,
+        "range": RANGES,
+        "trend": OVERVIEW_TRENDS,
+        "heat": MATRIX_HEATS,
+        "only": MATRIX_FILTERS,
         "rows": (ALL_ROWS,),
     }
     return _parse(OverviewState, params, allowed)
@@ -277,9 +363,8 @@ def parse_modes(params: Mapping[str, str]) -> tuple[ModesState, tuple[str, ...]]
         "phase": tuple(Phase),
         "dtype": tuple(Dtype),
         "cache": CACHES,
-        "rows": (ALL_ROWS,),
     }
-    state, problems = _parse(ModesState, params, allowed)
+    state, problems = _parse(ModesState, _without_rows(params), allowed)
     if state.calls and not _is_count(state.calls):
         shown = shortened(state.calls, limit=_SHOWN_LENGTH)
         limits = f"a whole number from 1 to {MAX_EXPECTED_CALLS:,}"
@@ -313,21 +398,31 @@ def parse_trends(
         "mode": modes,
         "by": dimensions,
         "scale": SCALES,
-        "rows": (ALL_ROWS,),
     }
-    return _with_part(*_parse(TrendsState, params, allowed))
+    return _with_part(*_parse(TrendsState, _without_rows(params), allowed))
 
 
 def parse_models(params: Mapping[str, str]) -> tuple[ModelsState, tuple[str, ...]]:
     """Return the state of the page of models and a sentence for each parameter not understood."""
-    allowed = {"phase": tuple(Phase), "dtype": tuple(Dtype), "rows": (ALL_ROWS,)}
-    return _parse(ModelsState, params, allowed)
+    allowed = {"phase": tuple(Phase), "dtype": tuple(Dtype)}
+    return _parse(ModelsState, _without_rows(params), allowed)
+
+
+def parse_model(params: Mapping[str, str]) -> tuple[ModelState, tuple[str, ...]]:
+    """Return the state of the page of a model and a sentence for each parameter not understood."""
+    allowed = {
+        "phase": tuple(Phase),
+        "dtype": tuple(Dtype),
+        "range": RANGES,
+    }
+    return _parse(ModelState, _without_rows(params), allowed)
 
 
 def parse_series(params: Mapping[str, str]) -> tuple[SeriesState, tuple[str, ...]]:
     """Return the series page's state and a sentence for each parameter not understood."""
     # Imported histories bring metrics of their own, so any name may be right.
-    state, problems = _parse(SeriesState, params, {"raw": (YES,), "rows": (ALL_ROWS,)})
+    allowed = {"raw": (YES,), "range": RANGES}
+    state, problems = _parse(SeriesState, _without_rows(params), allowed)
     if state.metric == OUTCOME:
         state = dataclasses.replace(state, metric=DEFAULT_SERIES_METRIC)
     return _with_part(state, problems)
@@ -335,7 +430,7 @@ def parse_series(params: Mapping[str, str]) -> tuple[SeriesState, tuple[str, ...
 
 def parse_run(params: Mapping[str, str]) -> tuple[RunPageState, tuple[str, ...]]:
     """Return the run page's state and a sentence for each parameter not understood."""
-    return _parse(RunPageState, params, {"rows": (ALL_ROWS,)})
+    return _parse(RunPageState, _without_rows(params), {"tab": CASE_TABS})
 
 
 def parse_kernels(params: Mapping[str, str]) -> tuple[KernelsState, tuple[str, ...]]:
@@ -363,9 +458,21 @@ def parse_compare(params: Mapping[str, str]) -> tuple[CompareState, tuple[str, .
     return _parse(CompareState, params, {"verdict": tuple(Verdict)})
 
 
-def parse_runs(params: Mapping[str, str]) -> tuple[RunsState, tuple[str, ...]]:
-    """Return the runs page's state and a sentence for each parameter not understood."""
-    return _parse(RunsState, params, {"rows": (ALL_ROWS,)})
+def parse_revisions(params: Mapping[str, str]) -> tuple[RevisionsState, tuple[str, ...]]:
+    """Return the state of two revisions and a sentence for each parameter not understood."""
+    return _parse(RevisionsState, params, {"verdict": tuple(Verdict)})
+
+
+def parse_runs(
+    params: Mapping[str, str], *, states: tuple[str, ...]
+) -> tuple[RunsState, tuple[str, ...]]:
+    """Return the runs page's state and a sentence for each parameter not understood.
+
+    `states` are those that a run can have.
+    """
+    allowed = {"state": states, "outcome": tuple(map(str, Outcome)), "range": RANGES}
+    state, problems = _parse(RunsState, _without_rows(params), allowed)
+    return _with_part(state, problems)
 
 
 def parse_search(params: Mapping[str, str]) -> tuple[SearchState, tuple[str, ...]]:
@@ -382,12 +489,22 @@ def parse_studies(
 
 def parse_alerts(params: Mapping[str, str]) -> tuple[AlertsState, tuple[str, ...]]:
     """Return the alerts page's state and a sentence for each parameter not understood."""
-    return _parse(AlertsState, params, {"state": (ALL_STATES, *AlertState)})
+    allowed = {
+        "state": (ALL_STATES, *AlertState),
+        "severity": tuple(map(str, Severity)),
+        "began": DAY_RANGES,
+    }
+    return _parse(AlertsState, params, allowed)
 
 
 def parse_health(params: Mapping[str, str]) -> tuple[HealthState, tuple[str, ...]]:
     """Return the state of a page without choices and a sentence for each parameter."""
     return _parse(HealthState, params, {})
+
+
+def parse_receivers(params: Mapping[str, str]) -> tuple[ReceiversState, tuple[str, ...]]:
+    """Return the state of a page without choices and a sentence for each parameter."""
+    return _parse(ReceiversState, params, {})
 
 
 def parse_settings(params: Mapping[str, str]) -> tuple[SettingsState, tuple[str, ...]]:
@@ -403,6 +520,11 @@ def overview_url(state: OverviewState) -> str:
 def cases_url(state: CaseState) -> str:
     """Return the relative URL of the page of the latest results with this state."""
     return _url(_CASE_PAGES[type(state)], state)
+
+
+def model_url(model: str, *, machine: str = "", toolchain: str = "") -> str:
+    """Return the relative URL of the page of a model."""
+    return _url("model", ModelState(model=model, machine=machine, toolchain=toolchain))
 
 
 def series_url(
@@ -430,12 +552,17 @@ def series_url(
     return _url("series", state)
 
 
-def run_url(run_id: str, *, case_key: str = "", samples: str = "") -> str:
+def run_url(run_id: str, *, case_key: str = "", tab: str = "", samples: str = "") -> str:
     """Return the relative URL of a run, with one of its cases opened if it is named.
 
-    `samples` names the metric whose samples are drawn as well.
+    `tab` is a part of the case. `samples` names the metric whose samples are drawn as well.
     """
-    return _url("run", RunPageState(run=run_id, case=case_key, samples=samples))
+    return _url("run", RunPageState(run=run_id, case=case_key, tab=tab, samples=samples))
+
+
+def kernel_url_id(*facts: str) -> str:
+    """Return the id of a kernel by its name, library, shapes and hash of the source."""
+    return hashlib.sha256("\0".join(facts).encode(errors="replace")).hexdigest()[:_ID_LENGTH]
 
 
 def kernels_url(run_id: str, *, case_key: str = "", kernel: str = "") -> str:
@@ -471,6 +598,11 @@ def kernel_diff_url(state: KernelDiffState) -> str:
 def compare_url(state: CompareState) -> str:
     """Return the relative URL of the comparison in `state`."""
     return _url("compare", state)
+
+
+def revisions_url(state: RevisionsState) -> str:
+    """Return the relative URL of the comparison of two revisions in `state`."""
+    return _url("revisions", state)
 
 
 def swapped(state: KernelDiffState) -> KernelDiffState:
@@ -516,6 +648,17 @@ def moment_in(text: str) -> datetime | None:
     return None
 
 
+def end_in(text: str) -> datetime | None:
+    """Return the last moment that a URL names, that of the day for a date; None for neither.
+
+    `--until` of the command line has the same meaning.
+    """
+    at = moment_in(text)
+    if at is None or "T" in text:
+        return at
+    return at + timedelta(days=1, microseconds=-1)
+
+
 def moment_out(at: datetime) -> str:
     """Return a moment in the format of a URL."""
     return f"{at:%Y-%m-%dT%H:%M}"
@@ -530,9 +673,25 @@ def query_params(state: _AnyState) -> dict[str, str]:
     }
 
 
+def carry_range(value: str) -> None:
+    """Give the addresses that are made from now on this range, if their page has one.
+
+    An address with a range of its own keeps that; an empty `value` gives none.
+    """
+    _carried_range.set("" if value == DEFAULT_RANGE else value)
+
+
+def carried_range() -> str:
+    """Return the range that links of this page carry, empty for the default."""
+    return _carried_range.get()
+
+
 def _url(page: str, state: _AnyState) -> str:
+    values = query_params(state)
+    if (carried := _carried_range.get()) and getattr(state, "range", "") == DEFAULT_RANGE:
+        values["range"] = carried
     # `urlencode` encodes in the same way; the names of our parameters are plain words.
-    params = "&".join(f"{name}={_quoted(value)}" for name, value in query_params(state).items())
+    params = "&".join(f"{name}={_quoted(value)}" for name, value in values.items())
     return f"{page}?{params}" if params else page
 
 
@@ -540,6 +699,11 @@ def _url(page: str, state: _AnyState) -> str:
 @functools.lru_cache(maxsize=2048)
 def _quoted(word: str) -> str:
     return quote_plus(word)
+
+
+def _without_rows(params: Mapping[str, str]) -> dict[str, str]:
+    """Return `params` without the number of rows: old links have it, and tables scroll now."""
+    return {name: value for name, value in params.items() if name != "rows"}
 
 
 def _with_part(state: _PartState, problems: tuple[str, ...]) -> tuple[_PartState, tuple[str, ...]]:
@@ -552,7 +716,7 @@ def _with_part(state: _PartState, problems: tuple[str, ...]) -> tuple[_PartState
             wrong = f"The URL asks for {name} {shown!r}, which is no time like {like}"
             problems = (*problems, f"{wrong}; that end is left open.")
             state = dataclasses.replace(state, **{name: ""})
-    since, until = moment_in(state.since), moment_in(state.until)
+    since, until = moment_in(state.since), end_in(state.until)
     if since is not None and until is not None and since >= until:
         wrong = f"The URL asks for times since {state.since} and until {state.until}"
         problems = (*problems, f"{wrong}, between which nothing lies; all are drawn.")

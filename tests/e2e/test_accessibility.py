@@ -25,6 +25,7 @@ OPENED = {
     "series": {"case": CASE, "result": "run-003-bert-default"},
     "run": {"run": "run-012", "case": dashboard_stores.FAILING.key},
     "kernels": {"run": "run-009", "case": CASE},
+    "model": {"model": dashboard_stores.REGRESSED.model},
     "kernel-diff": _DIFF,
 }
 PAGES = [
@@ -35,7 +36,29 @@ PAGES = [
 ]
 # Of pages that share their parts one is enough for every change; the night looks at all.
 DAILY = ("", "alerts", "kernel-diff", "modes", "series")
+# The elements that a reader of a phone would have to scroll sideways for, with the whole page.
+WIDER = """[...document.querySelectorAll(".stMain *")].filter(element => {
+    const box = element.getBoundingClientRect();
+    if (!box.width || box.right <= innerWidth + 1) return false;
+    for (let above = element.parentElement; above; above = above.parentElement) {
+        if (above.classList.contains("stMain")) return true;
+        if (getComputedStyle(above).overflowX !== "visible") return false;
+    }
+    return false;
+}).map(element => element.outerHTML.slice(0, 120))"""
+PHONE = {"width": 390, "height": 900}
 GRAVE = ("serious", "critical")
+# A page is drawn in parts, and code is drawn again once its colours have been loaded.
+SETTLED = """() => new Promise(resolve => {
+    let timer = 0;
+    const observer = new MutationObserver(() => later());
+    const later = () => {
+        clearTimeout(timer);
+        timer = setTimeout(() => { observer.disconnect(); resolve(true); }, 400);
+    };
+    observer.observe(document.body, { childList: true, subtree: true });
+    later();
+})"""
 # What scrolls gets its place among the stops of the keyboard in the frame after the next.
 REACHABLE = """[...document.querySelectorAll("[data-testid=stCode] pre")].every(
     code => code.tabIndex === 0
@@ -65,6 +88,7 @@ def test_nothing_on_a_page_is_a_serious_hindrance(path: str, shared: Watched, ad
     page.goto(f"{address}/{path}")
     page.wait_for_selector(IDLE)
     page.wait_for_load_state("networkidle")
+    page.evaluate(SETTLED)
     page.wait_for_function(REACHABLE)
     page.evaluate(Path(AXE_FILE_PATH).read_text(encoding="utf-8"))
     hindrances_by_theme = {
@@ -80,6 +104,13 @@ def test_nothing_on_a_page_is_a_serious_hindrance(path: str, shared: Watched, ad
         page.evaluate("axe.run({runOnly: ['color-contrast']})")
     )
     assert hindrances_by_theme == {"light": [], "dark": []}
+    size = page.viewport_size
+    assert size
+    page.set_viewport_size(PHONE)
+    page.evaluate(SETTLED)
+    wider = page.evaluate(WIDER)
+    page.set_viewport_size(size)
+    assert wider == []
     assert shared.complaints == []
 
 

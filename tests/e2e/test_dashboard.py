@@ -19,10 +19,12 @@ from compile_hud.db.records.results import Run
 from compile_hud.db.store import Store
 from tests.e2e.conftest import Watched
 from tests.support.pages.dashboard import IDLE, ROOT, serving
+from tests.support.pages.grids import rows_of
 from tests.support.stores import dashboard_stores
 
 pytestmark = pytest.mark.slow
 
+MATRIX = "latest results, model by variant"
 HOLD = "import duckdb, sys; held = duckdb.connect(sys.argv[1]); print(flush=True); sys.stdin.read()"
 INGEST = """
 import sys
@@ -37,29 +39,28 @@ store.ingest(run, result, spool_id=result.id)
 """
 
 
-def test_from_a_regression_to_its_series_to_its_run(watched: Watched, address: str) -> None:
+def test_from_a_regression_to_its_evidence_to_its_run(watched: Watched, address: str) -> None:
     page = watched.page
     page.goto(address)
-    worst = page.get_by_role("table", name="open regressions")
-    expect(worst.locator("tbody tr")).to_have_count(2)
+    expect(page.get_by_role("article")).to_have_count(2)
     expect(page).to_have_title("Overview - Compile HUD")
-    worst.get_by_role("link", name="bert default").click()
+    page.get_by_role("article").get_by_role("link", name="bert / default").click()
 
     expect(page.get_by_role("heading", name="bert default")).to_be_visible()
-    expect(page).to_have_title("Series - Compile HUD")
+    expect(page).to_have_title("Alerts - Compile HUD")
     chart = page.get_by_test_id("stVegaLiteChart").first
     expect(chart.locator("canvas, svg").first).to_be_visible()
     click_regression(page, chart, leads_to=page.get_by_role("heading", name="Run run-009"))
 
     expect(page).to_have_url(re.compile(r"/run\?run=run-009&case=bert%2Finference"))
-    expect(page.get_by_text("latency +20.0 %")).to_be_visible()
+    expect(rows_of(page, "cases of the run").filter(has_text="latency +20.0 %")).to_have_count(1)
 
 
 @pytest.mark.nightly
 def test_a_filter_survives_a_reload_and_the_way_back(watched: Watched, address: str) -> None:
     page = watched.page
     page.goto(address)
-    matrix = page.get_by_role("table", name="latest results, model by variant")
+    matrix = page.get_by_role("table", name=MATRIX)
     expect(matrix.locator("tbody tr")).to_have_count(4)
     page.get_by_role("combobox", name="Model").click()
     page.get_by_role("option", name="llama").click()
@@ -68,7 +69,7 @@ def test_a_filter_survives_a_reload_and_the_way_back(watched: Watched, address: 
 
     page.reload()
     expect(matrix.locator("tbody tr")).to_have_count(1)
-    expect(matrix.get_by_text("ran as default")).to_be_visible()
+    expect(matrix.get_by_text("fell back to default")).to_be_visible()
 
     matrix.get_by_role("link", name="1.40x").click()
     expect(page.get_by_role("heading", name="llama default")).to_be_visible()
@@ -96,7 +97,7 @@ def test_navigation_reaches_every_page(watched: Watched, address: str) -> None:
         ("Modes", "Ship "),
         ("Admin", "Health"),
         ("Settings", "Settings"),
-        ("Overview", "2 cases need attention: 1 failing, 1 worse"),
+        ("Overview", "2 open regressions"),
     ):
         page.get_by_role("link", name=name, exact=True).first.click()
         expect(page.get_by_role("heading", name=seen).first).to_be_visible()
@@ -115,7 +116,7 @@ def test_a_page_follows_a_run_that_another_process_measures(
         expect(page.get_by_text("now resnet50 reduce-overhead")).to_be_visible()
         ingest(store, number=7)
         expect(page.get_by_text("8 of 20 cases")).to_be_visible()
-        matrix = page.get_by_role("table", name="latest results, model by variant")
+        matrix = page.get_by_role("table", name=MATRIX)
         expect(matrix.get_by_role("row", name="resnet50").get_by_text("1.80x")).to_be_visible()
         check_live_log(watched.page, store, address=address)
         page.goto("about:blank")
@@ -177,10 +178,42 @@ def test_the_evidence_is_whole_in_a_narrow_window(watched: Watched, address: str
     page = watched.page
     page.set_viewport_size({"width": 800, "height": 900})
     page.goto(address)
-    table = page.get_by_role("table", name="open regressions", exact=True)
-    expect(table).to_be_visible(timeout=30_000)
-    cut = "table => table.scrollWidth > table.parentElement.clientWidth"
-    assert not table.evaluate(cut)
+    events = page.get_by_role("article")
+    expect(events).to_have_count(2, timeout=30_000)
+    cut = "event => event.scrollWidth > event.parentElement.clientWidth"
+    assert not any(event.evaluate(cut) for event in events.all())
+
+
+def test_a_heading_sorts_the_matrix_without_loading_the_page_again(
+    watched: Watched, address: str
+) -> None:
+    page = watched.page
+    page.goto(address)
+    matrix = page.get_by_role("table", name=MATRIX)
+    expect(matrix.locator("tbody tr").first).to_contain_text("unet")
+    page.evaluate("window.isSame = true")
+    matrix.get_by_role("link", name="model", exact=True).click()
+    expect(page).to_have_url(re.compile(r"\?sort=model$"))
+    expect(matrix.locator("tbody tr").first).to_contain_text("bert")
+    expect(matrix.locator("th").first).to_have_attribute("aria-sort", "ascending")
+    page.get_by_role("link", name="change", exact=True).click()
+    expect(page).to_have_url(re.compile("heat=change"))
+    expect(matrix.locator("tbody tr").first).to_contain_text("%")
+    assert page.evaluate("window.isSame")
+    page.go_back()
+    expect(page).to_have_url(re.compile(r"\?sort=model$"))
+
+
+def test_the_next_visit_sees_what_changed_since_the_last_one(
+    watched: Watched, address: str
+) -> None:
+    page = watched.page
+    page.goto(address)
+    expect(page.get_by_text("Since the run before")).to_be_visible()
+    page.wait_for_function("document.cookie.includes('hud_visit=0.')")
+    page.evaluate("document.cookie = 'hud_visit=0.1767500000; Path=/'")
+    page.goto(f"{address}/?range=365")
+    expect(page.get_by_text("Since your last visit")).to_be_visible()
 
 
 def test_the_overview_answers_at_its_name_too(address: str) -> None:

@@ -11,7 +11,6 @@ from compile_hud.app.views.modes.data import modes_page
 from compile_hud.app.views.modes.tables import (
     calls_table,
     mode_table,
-    model_table,
     overview_table,
 )
 from compile_hud.db.records.summaries import LatestCell
@@ -52,8 +51,7 @@ def test_the_tables_of_modes_fit(browser: Browser) -> None:
     page = modes_page(cells, alerts=(), state=ModesState())
     assert page is not None
     group = page.sections[0].group
-    by_key = {cell.summary.case.key: cell for cell in cells}
-    tables = mode_table(group) + calls_table(group) + model_table(group, by_key)
+    tables = mode_table(group) + calls_table(group)
     tables += overview_table(page.in_order, state=ModesState(calls="20000"))
     with window(browser, width=800) as context:
         view = context.new_page()
@@ -61,5 +59,5 @@ def test_the_tables_of_modes_fit(browser: Browser) -> None:
         widths = view.evaluate(
             "[...document.querySelectorAll('.hud-scroll')].map(box => box.scrollWidth)"
         )
-    assert len(widths) == 4
+    assert len(widths) == 3
     assert max(widths) <= _WIDTH

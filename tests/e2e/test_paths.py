@@ -24,6 +24,7 @@ from tests.e2e.conftest import Watched
 from tests.e2e.test_dashboard import ingest
 from tests.support.builders import make_case, make_result, make_run
 from tests.support.pages.dashboard import ROOT, serving
+from tests.support.pages.grids import follow, rows_of
 from tests.support.runs.runs import wait_until
 from tests.support.stores import dashboard_stores, kernel_stores
 
@@ -73,14 +74,11 @@ def test_alert_leads_to_its_series_its_kernels_and_their_code(
     page.locator('a[href^="series?case=bert"]').first.click()
     expect(page.get_by_role("heading", name="bert default")).to_be_visible()
 
-    first_bad = page.get_by_role("table", name="points", exact=True).get_by_role(
-        "row", name="+20.0 %"
-    )
-    first_bad.get_by_role("link", name="diff").click()
-    changes = page.get_by_role("table", name="changes of kernels", exact=True)
+    first_bad = rows_of(page, "points").filter(has_text="regression: +20.0 %")
+    follow(page, "points", "diff", row=first_bad)
     expect(page.get_by_text("+1,825.6 us").first).to_be_visible()
 
-    changes.get_by_role("link", name="triton_poi_fused_add_gelu_0").click()
+    follow(page, "changes of kernels", "triton_poi_fused_add_gelu_0")
     expect(page).to_have_url(re.compile(r"/kernel-diff\?.*row=1"))
     code = page.get_by_test_id("stCode")
     expect(code.filter(has_text=f"-    {kernel_stores.OLD_LINE}").first).to_be_visible()
@@ -103,11 +101,11 @@ def test_link_shows_what_its_sender_saw(watched: Watched, address: str) -> None:
 
     diff = {"baseline_run": "run-003", "baseline_case": CASE, "candidate_run": "run-012"}
     page.goto(f"{address}/kernel-diff?{urlencode({**diff, 'change': 'unchanged'})}")
-    changes = page.get_by_role("table", name="changes of kernels", exact=True)
-    expect(changes.locator("tbody tr")).to_have_count(1)
-    expect(changes.get_by_text("ampere_sgemm_128x64_tn")).to_be_visible()
+    changes = rows_of(page, "changes of kernels")
+    expect(changes).to_have_count(1)
+    expect(changes).to_contain_text("ampere_sgemm_128x64_tn")
     page.reload()
-    expect(changes.locator("tbody tr")).to_have_count(1)
+    expect(changes).to_have_count(1)
 
 
 @pytest.mark.nightly
@@ -179,13 +177,10 @@ def test_run_that_one_asks_for_is_measured_before_ones_eyes(
         page.get_by_label("Reason").fill("to see")
         page.get_by_role("button", name="Queue run").dblclick()
         expect(page.get_by_text("0 of 1 cases")).to_be_visible(timeout=60_000)
-        runs = page.get_by_role("table", name="runs")
-        expect(runs.locator("tbody tr")).to_have_count(2)
-        done = runs.get_by_role("row").filter(has_text="job asked ours")
-        expect(done).to_contain_text("finished", timeout=120_000)
-        # The form lies over the table.
-        page.keyboard.press("Escape")
-        done.get_by_role("link").first.click()
+        runs = rows_of(page, "runs")
+        expect(runs).to_have_count(2)
+        expect(runs.first).to_contain_text("finished", timeout=120_000)
+        page.goto(f"{address}/run")
         expect(page.get_by_text("1 of 1: 1 ok")).to_be_visible()
         page.goto("about:blank")
         # The job ends when its run is judged.

@@ -12,6 +12,7 @@ from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from tests.e2e.conftest import Watched
 from tests.support.pages.dashboard import IDLE
+from tests.support.pages.grids import grid_named
 from tests.support.stores import dashboard_stores
 
 pytestmark = pytest.mark.slow
@@ -26,7 +27,7 @@ def open_series(page: Page, address: str) -> None:
     page.goto(f"{address}/{SERIES}")
     expect(page.locator(POINTS)).to_have_count(dashboard_stores.NUM_NIGHTS)
     # Until the page is drawn to its end things still move.
-    expect(page.get_by_role("table", name="points", exact=True)).to_be_visible()
+    expect(grid_named(page, "points")).to_be_visible()
     page.wait_for_selector(IDLE)
 
 

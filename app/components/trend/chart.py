@@ -13,7 +13,18 @@ from typing import Any
 
 import altair as alt
 
-from compile_hud.app.ui.charts import PICK, Row, chart_of, finished, time_axis, verdict_colour
+from compile_hud.app.ui.charts import (
+    LOCAL_TIME,
+    PICK,
+    Row,
+    chart_of,
+    finished,
+    number_axis,
+    spans_decades,
+    time_axis,
+    time_scale,
+    verdict_colour,
+)
 from compile_hud.app.ui.format import is_interval
 from compile_hud.app.ui.theme import NEUTRAL, VERDICT_COLOURS
 from compile_hud.db.records.results import Verdict
@@ -25,6 +36,12 @@ PART = "part"
 TREND_SELECTIONS = (PICK, PAIR, PART)
 TREND_HEIGHT = 340
 _LABEL_ROW_HEIGHT = 14
+_LABEL_GAP = 5
+# A label that leaves the chart would narrow all of it.
+_LABEL_LIMIT = (
+    "max(1, (datum.align === 'left' ? width - scale('x', datum.at) : scale('x', datum.at))"
+    f" - {_LABEL_GAP})"
+)
 _TOOLTIP = [
     alt.Tooltip("shown:N", title="value"),
     alt.Tooltip("num_samples:Q", title="samples"),
@@ -46,7 +63,7 @@ class Trend:
     """The data of a trend chart; app/components/trend/rows.py makes the rows.
 
     They are points, noise bands, marks of changes, runs without a number, and single samples.
-    `note` stands below the axis.
+    `note` stands below the axis, which has the time of the browser unless `is_utc`.
     """
 
     title: str
@@ -56,6 +73,7 @@ class Trend:
     failures: Sequence[Row] = ()
     samples: Sequence[Row] = ()
     note: str = ""
+    is_utc: bool = False
 
     @property
     def is_normalised(self) -> bool:
@@ -65,16 +83,18 @@ class Trend:
 
 def trend_spec(trend: Trend) -> dict[str, Any]:
     """Return the trend of a series."""
-    scale = alt.Scale(type="utc", padding=12)
-    x = alt.X("at:T", scale=scale, axis=time_axis())
-    y_scale = _y_scale(trend)
+    scale = time_scale(is_utc=trend.is_utc, padding=12)
+    x = alt.X("at:T", scale=scale, axis=time_axis(is_utc=trend.is_utc))
+    y_axis = _y_axis(trend)
     layers: list[alt.Chart] = []
     if trend.bands:
-        layers += _band_layers(trend.bands, y_scale, trend.title)
-    layers += _mark_layers(trend.marks, y_scale, trend.title)
+        layers += _band_layers(
+            _above_zero(trend.bands, trend, "low", "level", "high"), scale, y_axis
+        )
+    layers += _mark_layers(_above_zero(trend.marks, trend, "from", "to"), scale, y_axis)
     if trend.samples:
-        layers.append(_sample_layer(trend.samples, x, y_scale, trend.title))
-    layers += _point_layers(trend, x, y_scale)
+        layers.append(_sample_layer(trend.samples, x, y_axis))
+    layers += _point_layers(trend, x, y_axis)
     layers.append(_revision_layer(trend.points, x))
     if trend.failures:
         layers.append(_failure_layer(trend.failures, x))
@@ -84,9 +104,10 @@ def trend_spec(trend: Trend) -> dict[str, Any]:
         description=f"{trend.title} over time, {counted(len(trend.points), 'run')}",
     )
     spec = finished(chart)
+    time = "UTC" if trend.is_utc else LOCAL_TIME
     # A title that is missing in one layer would take it from all.
     for layer in spec["layer"]:
-        layer["encoding"]["x"]["title"] = trend.note or None
+        layer["encoding"]["x"]["title"] = f"{time}; {trend.note}" if trend.note else time
     return spec
 
 
@@ -111,33 +132,51 @@ def brushed(event: Mapping[str, Any]) -> tuple[datetime, datetime] | None:
     return (first, last) if first < last else None
 
 
-def _y_scale(trend: Trend) -> alt.Scale:
-    """Return a scale with room for all layers.
+def _y_axis(trend: Trend) -> dict[str, Any]:
+    """Return title, scale and axis with room for all layers.
 
     Vega puts its only tick, with all digits, at a single value. So the axis spans 5 % on either
     side of it, unless it is a whole number, which reads well.
     """
+    values = _values(trend)
+    if not values or is_interval(min(values), max(values)) or float(values[0]).is_integer():
+        return number_axis(values, trend.title, zero=False, padding=14)
+    domain = sorted((0.95 * values[0], 1.05 * values[0]))
+    return number_axis(values, trend.title, domain=domain, zero=False, nice=False)
+
+
+def _values(trend: Trend) -> list[float]:
     names = ("low", "high", "level") if trend.is_normalised else ("low", "high")
-    ends = [point[name] for point in trend.points for name in names]
-    ends += [sample["value"] for sample in trend.samples]
-    if not ends or is_interval(min(ends), max(ends)) or float(ends[0]).is_integer():
-        return alt.Scale(zero=False, padding=14)
-    domain = sorted((0.95 * ends[0], 1.05 * ends[0]))
-    return alt.Scale(domain=domain, zero=False, nice=False)
+    values = [point[name] for point in trend.points for name in names]
+    return [*values, *(sample["value"] for sample in trend.samples)]
 
 
-def _point_layers(trend: Trend, x: alt.X, y_scale: alt.Scale) -> list[alt.Chart]:
+def _above_zero(rows: Sequence[Row], trend: Trend, *names: str) -> list[dict[str, Any]]:
+    """Return `rows` with the fields `names` not below the least value, on a logarithmic axis.
+
+    A band may reach below zero, where that axis has no position.
+    """
+    values = _values(trend)
+    if not spans_decades(values):
+        return [dict(row) for row in rows]
+    return [
+        {**row, **{name: max(row[name], min(values)) for name in names if name in row}}
+        for row in rows
+    ]
+
+
+def _point_layers(trend: Trend, x: alt.X, y_axis: Mapping[str, Any]) -> list[alt.Chart]:
     base = chart_of(trend.points)
-    value = alt.Y("value:Q", title=trend.title, scale=y_scale)
+    value = alt.Y("value:Q", **y_axis)
     layers: list[alt.Chart] = []
     if trend.is_normalised:
-        layers += _level_layers(base, x, alt.Y("level:Q", title=trend.title, scale=y_scale))
+        layers += _level_layers(base, x, alt.Y("level:Q", **y_axis))
     layers.append(
         base.mark_line(color=NEUTRAL, strokeWidth=1).encode(x=x, y=value, detail="segment:N")
     )
     # Points of one sample each have no interval.
     if any(is_interval(point["low"], point["high"]) for point in trend.points):
-        low = alt.Y("low:Q", title=trend.title, scale=y_scale)
+        low = alt.Y("low:Q", **y_axis)
         rule = base.mark_rule(color=NEUTRAL, opacity=0.7)
         layers.append(rule.encode(x=x, y=low, y2="high:Q"))
     pick, pair, part = _selections()
@@ -169,23 +208,25 @@ def _selections() -> tuple[alt.Parameter, alt.Parameter, alt.Parameter]:
     return pick, pair, alt.selection_interval(name=PART, encodings=["x"], zoom=False)
 
 
-def _sample_layer(samples: Sequence[Row], x: alt.X, y_scale: alt.Scale, title: str) -> alt.Chart:
+def _sample_layer(samples: Sequence[Row], x: alt.X, y_axis: Mapping[str, Any]) -> alt.Chart:
     layer: alt.Chart = (
         chart_of(samples)
         .mark_point(filled=True, size=9, color=NEUTRAL, opacity=0.35)
-        .encode(x=x, y=alt.Y("value:Q", title=title, scale=y_scale))
+        .encode(x=x, y=alt.Y("value:Q", **y_axis))
     )
     return layer
 
 
-def _band_layers(bands: Sequence[Row], y_scale: alt.Scale, title: str) -> list[alt.Chart]:
+def _band_layers(
+    bands: Sequence[Row], scale: alt.Scale, y_axis: Mapping[str, Any]
+) -> list[alt.Chart]:
     base = chart_of(bands)
-    x, x2 = alt.X("start:T", scale=alt.Scale(type="utc")), alt.X2("end:T")
+    x, x2 = alt.X("start:T", scale=scale), alt.X2("end:T")
     rect = base.mark_rect(color=NEUTRAL, opacity=0.16).encode(
-        x=x, x2=x2, y=alt.Y("low:Q", scale=y_scale, title=title), y2="high:Q"
+        x=x, x2=x2, y=alt.Y("low:Q", **y_axis), y2="high:Q"
     )
     level = base.mark_rule(color=NEUTRAL, strokeDash=[4, 3]).encode(
-        x=x, x2=x2, y=alt.Y("level:Q", scale=y_scale, title=title)
+        x=x, x2=x2, y=alt.Y("level:Q", **y_axis)
     )
     return [rect, level]
 
@@ -201,7 +242,9 @@ def _level_layers(base: alt.Chart, x: alt.X, level: alt.Y) -> list[alt.Chart]:
     return [line, dots]
 
 
-def _mark_layers(marks: Sequence[Row], y_scale: alt.Scale, title: str) -> list[alt.Chart]:
+def _mark_layers(
+    marks: Sequence[Row], scale: alt.Scale, y_axis: Mapping[str, Any]
+) -> list[alt.Chart]:
     """Return a vertical line for each mark, with its label at the top, on the side with more room.
 
     If the change lies somewhere between two runs, that time is shaded. A drift has a slope from its
@@ -209,7 +252,7 @@ def _mark_layers(marks: Sequence[Row], y_scale: alt.Scale, title: str) -> list[a
     since each layer costs time in the browser. The rows carry the style of each mark.
     """
     rows = [{**mark, **_mark_style(mark)} for mark in marks]
-    base, x = chart_of(rows), alt.X("at:T", scale=alt.Scale(type="utc"))
+    base, x = chart_of(rows), alt.X("at:T", scale=scale)
     colour, dash = _of_row("colour"), _of_row("dash")
     layers: list[alt.Chart] = []
     if between := [row for row in rows if "after" in row]:
@@ -220,8 +263,8 @@ def _mark_layers(marks: Sequence[Row], y_scale: alt.Scale, title: str) -> list[a
         layers.append(rule.encode(x=x, tooltip=_MARK_TOOLTIP))
     if slopes := [row for row in rows if "until" in row]:
         slope = chart_of(slopes).mark_rule(color=colour, strokeWidth=2.5)
-        y = alt.Y("from:Q", scale=y_scale, title=title)
-        since = alt.X("since:T", scale=alt.Scale(type="utc"))
+        y = alt.Y("from:Q", **y_axis)
+        since = alt.X("since:T", scale=scale)
         layers.append(slope.encode(x=since, x2="until:T", y=y, y2="to:Q"))
     if rows:
         layers.append(_mark_words(base, x))
@@ -235,7 +278,7 @@ def _mark_style(mark: Row) -> dict[str, Any]:
         "colour": VERDICT_COLOURS.get(mark["verdict"], NEUTRAL),
         "dash": [] if is_verdict else [6, 3],
         "align": "right" if is_left else "left",
-        "dx": -5 if is_left else 5,
+        "dx": -_LABEL_GAP if is_left else _LABEL_GAP,
         "weight": 600 if is_verdict else 400,
     }
 
@@ -248,6 +291,7 @@ def _mark_words(base: alt.Chart, x: alt.X) -> alt.Chart:
         fontSize=12,
         fontWeight=_of_row("weight"),
         color=_of_row("colour"),
+        limit=alt.ExprRef(_LABEL_LIMIT),
     ).encode(
         x=x,
         y=alt.value(alt.expr(f"datum.row * {_LABEL_ROW_HEIGHT}")),

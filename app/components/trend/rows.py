@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from compile_hud.app.components.trend.chart import Trend, trend_spec
+from compile_hud.app.components.trend.legend import trend_legend
 from compile_hud.app.components.trend.window import thinned_indices
 from compile_hud.app.data.page_records import EnvironmentChange, SeriesPage
 from compile_hud.app.ui.alert_text import alert_text
@@ -16,10 +18,10 @@ from compile_hud.app.ui.format import (
     metric_label,
     moment,
     outcome_label,
-    percent,
     percent_interval,
     scale_for,
 )
+from compile_hud.app.ui.legend import LegendItem
 from compile_hud.app.ui.urls import OUTCOME
 from compile_hud.db.alerts.annotations import Annotation
 from compile_hud.db.records.alerts import DRIFT, Alert, AlertState, began
@@ -61,23 +63,38 @@ def trend_chart(
     _page: SeriesPage,
     _samples: Mapping[str, Sequence[Sample]] | None = None,
 ) -> dict[str, Any]:
-    """Return the specification of the trend; `_key` identifies the page for a cache.
+    """Return the trend for a picture, in UTC; `_key` identifies the page for a cache.
 
     `_samples` are the single samples to draw, by result.
     """
-    scale = scale_of(_page, metric=metric)
-    points = point_rows(_page, metric=metric, scale=scale)
-    drawn = drawn_indices(_page, metric=metric)
-    return trend_spec(
-        Trend(
-            title=_axis_title(metric, scale),
-            points=[points[index] for index in drawn],
-            bands=band_rows(_page, scale=scale),
-            marks=mark_rows(_page, metric=metric, scale=scale),
-            failures=failure_rows(_page),
-            samples=raw_rows(_page, _samples or {}, scale=scale),
-            note=thinned_note(len(drawn), of=len(points)),
-        )
+    trend = trend_of(_page, metric=metric, samples=_samples or {})
+    return trend_spec(dataclasses.replace(trend, is_utc=True))
+
+
+def trend_with_legend(
+    *_key: object, metric: str, _page: SeriesPage, _samples: Mapping[str, Sequence[Sample]]
+) -> tuple[dict[str, Any], tuple[LegendItem, ...], str]:
+    """Return the trend in the time of the browser, its legend and its note, else as `trend_chart`.
+
+    A page shows the note below the chart, where it wraps.
+    """
+    trend = trend_of(_page, metric=metric, samples=_samples)
+    return trend_spec(dataclasses.replace(trend, note="")), trend_legend(trend), trend.note
+
+
+def trend_of(page: SeriesPage, *, metric: str, samples: Mapping[str, Sequence[Sample]]) -> Trend:
+    """Return the rows of the trend of `metric`; `samples` are those to draw, by result."""
+    scale = scale_of(page, metric=metric)
+    points = point_rows(page, metric=metric, scale=scale)
+    drawn = drawn_indices(page, metric=metric)
+    return Trend(
+        title=_axis_title(metric, scale),
+        points=[points[index] for index in drawn],
+        bands=band_rows(page, scale=scale),
+        marks=mark_rows(page, metric=metric, scale=scale),
+        failures=failure_rows(page),
+        samples=raw_rows(page, samples, scale=scale),
+        note=thinned_note(len(drawn), of=len(points)),
     )
 
 
@@ -379,12 +396,12 @@ def _annotation_text(annotation: Annotation) -> str:
     return shortened(text, limit=_TOOLTIP_LENGTH)
 
 
-def change_from_previous(points: Sequence[TrendPoint], number: int) -> str:
-    """Return the change from the previous point, signed; empty across a change of environment."""
+def change_pct_from_previous(points: Sequence[TrendPoint], number: int) -> float | None:
+    """Return the change from the previous point; None across a change of environment, or from 0."""
     if number == 0 or points[number - 1].fingerprint != points[number].fingerprint:
-        return ""
+        return None
     before = points[number - 1].median
-    return percent((points[number].median / before - 1) * 100) if before else ""
+    return (points[number].median / before - 1) * 100 if before else None
 
 
 def _time(at: datetime) -> str:

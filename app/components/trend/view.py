@@ -7,11 +7,9 @@ from typing import Any
 
 import streamlit as st
 
-from compile_hud.app.components.page_frame import draw_chart
+from compile_hud.app.components.page_frame import draw_chart, draw_legend, link_button
 from compile_hud.app.components.trend.chart import TREND_SELECTIONS, brushed, pair_of
-from compile_hud.app.components.trend.rows import (
-    trend_chart,
-)
+from compile_hud.app.components.trend.rows import trend_with_legend
 from compile_hud.app.components.trend.window import part_of
 from compile_hud.app.data import store
 from compile_hud.app.data.cache import computed_once
@@ -19,15 +17,14 @@ from compile_hud.app.data.commands import repro
 from compile_hud.app.data.page_records import SeriesPage
 from compile_hud.app.data.series import load_raw
 from compile_hud.app.ui.charts import PICK, picked
-from compile_hud.app.ui.format import (
-    is_interval,
-)
+from compile_hud.app.ui.format import local_moment
 from compile_hud.app.ui.html import caption, command_line
 from compile_hud.app.ui.share import go
 from compile_hud.app.ui.urls import (
     CompareState,
     SeriesState,
     compare_url,
+    end_in,
     moment_in,
     moment_out,
     run_url,
@@ -37,23 +34,9 @@ from compile_hud.db.records.results import Case
 
 # The key of the chart begins with it.
 TREND_KEY = "trend"
-_POINTS_CAPTION = "Each point is one run: median and 95 % interval"
-_SINGLE_CAPTION = "Each point is one run, of which there is one sample and so no interval"
-_ALIKE_CAPTION = "Each point is one run: the median of samples that are all alike"
 TREND_CAPTION = (
-    "; a click opens the run, two clicks with shift"
-    " compare two, and dragging along the time shows a part. The shade is the noise"
-    " band of a level: its median (dashed) +- 3 robust standard deviations (from the"
-    " median absolute deviation or the middle 70 %, whichever is larger) of its points, from 6"
-    " points on. Dashed upright lines start a new baseline or noise that grew, or are annotations;"
-    " a sloping one is a drift, first seen at its upright line, and a coloured stretch the time in"
-    " which a change came, from the last good run to the first bad one; a level that begins without"
-    " one is a recovery, a step with too little evidence, or one of another alert; ticks"
-    " at the bottom are new revisions, crosses runs without a number."
-)
-NORMALISED_CAPTION = (
-    "Hollow points are normalised for machine speed: they are judged, and the shade is theirs. A"
-    " median away from its hollow point shows a slower or faster machine."
+    "A click opens the run, two clicks with Shift compare two runs, dragging along the time shows"
+    " a part."
 )
 
 
@@ -67,10 +50,10 @@ def show_trend(
     page of the series, None on another page.
     """
     shown = state or SeriesState(case=page.case.key, metric=metric)
-    part = part_of(page, since=moment_in(shown.since), until=moment_in(shown.until))
+    part = part_of(page, since=moment_in(shown.since), until=end_in(shown.until))
     samples = load_raw(part, metric=metric) if shown.raw else {}
     # Building a layered chart takes longer than everything else on a page.
-    spec = computed_once(trend_chart)(
+    spec, signs, note = computed_once(trend_with_legend)(
         store.store_url(),
         version,
         page.case.key,
@@ -82,6 +65,7 @@ def show_trend(
         _page=part,
         _samples=samples,
     )
+    draw_legend(signs)
     # Each part has its own key, so that a brush in the whole does not select in the part.
     event = draw_chart(
         spec,
@@ -90,7 +74,8 @@ def show_trend(
         selection_mode=list(TREND_SELECTIONS),
     )
     _follow(event, page=page, metric=metric, is_series=state is not None)
-    st.html(caption(trend_caption(page)))
+    for text in filter(None, (note, TREND_CAPTION)):
+        st.html(caption(text))
     show_repro(page.case, toolchain=page.toolchain)
 
 
@@ -114,7 +99,7 @@ def _follow(event: Mapping[str, Any], *, page: SeriesPage, metric: str, is_serie
             toolchain=page.toolchain,
             part=(since, until),
         )
-        st.link_button(f"Series from {since} to {until} UTC", url)
+        link_button(f"Series from {' to '.join(map(local_moment, part))}", url)
 
 
 def show_repro(case: Case, *, toolchain: str) -> None:
@@ -127,14 +112,3 @@ def draw_runs(spec: Mapping[str, Any], *, case_key: str, key: str) -> None:
     event = draw_chart(spec, key=key, on_select="rerun", selection_mode=PICK)
     if run_id := picked(event, "run_id"):
         go(run_url(run_id, case_key=case_key))
-
-
-def trend_caption(page: SeriesPage) -> str:
-    """Return the legend of the trend of `page`."""
-    if not page.points or any(is_interval(point.low, point.high) for point in page.points):
-        text = _POINTS_CAPTION
-    else:
-        is_single = all(point.num_samples == 1 for point in page.points)
-        text = _SINGLE_CAPTION if is_single else _ALIKE_CAPTION
-    text += TREND_CAPTION
-    return f"{text} {NORMALISED_CAPTION}" if page.normalised else text

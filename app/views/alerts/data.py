@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from compile_hud.app.components.alert_rows import states_of
 from compile_hud.app.data.cache import cached_read
+from compile_hud.app.data.latest_results import NUM_RECENT
 from compile_hud.app.data.page_records import (
     AlertList,
     AlertPage,
@@ -27,14 +29,23 @@ from compile_hud.db.queries.alerts import (
 )
 from compile_hud.db.queries.judge_state import load_events
 from compile_hud.db.queries.kernels import load_kernel_runs
+from compile_hud.db.queries.latest import load_recent
 from compile_hud.db.queries.model_sources import load_alert_diff
 from compile_hud.db.queries.results import load_result_summaries
 from compile_hud.db.queries.runs import load_last_ending
-from compile_hud.db.records.alerts import OUTCOME, Alert
+from compile_hud.db.records.alerts import OUTCOME, Alert, AlertState
+from compile_hud.db.records.notifications import Severity
 from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.summaries import ResultSummary
 from compile_hud.db.store import Store
+from compile_hud.runner.analysis.alerts.severity import severity_of
+from compile_hud.runner.analysis.alerts.triage import needs_reason
 from compile_hud.runner.analysis.outcomes.outcomes import fails_otherwise
+
+
+def needs_reason_to_expect(alerts: Iterable[Alert]) -> bool:
+    """Return whether any of `alerts` may be marked as expected only with a reason."""
+    return any(needs_reason(alert, AlertState.EXPECTED) for alert in alerts)
 
 
 @cached_read
@@ -46,6 +57,8 @@ def load_alert_list(at: StoreVersion, state: str) -> AlertList:
         alerts=alerts,
         events=load_events(store, ids={alert.event_id for alert in alerts}),
         has_others=bool(alerts) or has_alerts(store),
+        severities=_severities(alerts),
+        trends=_trends(store, alerts),
     )
 
 
@@ -60,7 +73,40 @@ def load_event_page(at: StoreVersion, event_id: str) -> EventPage:
         event=load_events(store, ids=[event_id]).get(event_id),
         alerts=alerts,
         changes=load_changes_of(store, [alert.id for alert in alerts]),
+        severities=_severities(alerts),
+        trends=_trends(store, alerts),
     )
+
+
+def _severities(alerts: Iterable[Alert]) -> dict[str, Severity]:
+    return {alert.id: severity_of(alert) for alert in alerts}
+
+
+def _trends(store: Store, alerts: Sequence[Alert]) -> dict[str, tuple[float, ...]]:
+    """Return the last medians of the series that shows each of `alerts`, by its series key.
+
+    The medians come oldest first. A failing case has those of its default metric.
+    """
+    by_scope: dict[tuple[str, str], list[Alert]] = {}
+    for alert in alerts:
+        by_scope.setdefault((alert.machine, alert.toolchain), []).append(alert)
+    trends: dict[str, tuple[float, ...]] = {}
+    for (machine, toolchain), together in by_scope.items():
+        shown = {alert.series_key: _shown_series(alert) for alert in together}
+        recent = load_recent(
+            store,
+            metrics=sorted({metric for _, metric in shown.values()}),
+            machine=machine,
+            toolchain=toolchain,
+            num_runs=NUM_RECENT,
+            case_keys={case for case, _ in shown.values()},
+        )
+        trends |= {key: recent.get(series, ()) for key, series in shown.items()}
+    return trends
+
+
+def _shown_series(alert: Alert) -> tuple[str, str]:
+    return (alert.case.key, alert_text(alert).shown_metric)
 
 
 @cached_read

@@ -1,4 +1,4 @@
-"""The events of the alerts page: a change that shows in many series is one row. Pure."""
+"""The events of the alerts page: a change that shows in many series is one event. Pure."""
 
 from __future__ import annotations
 
@@ -7,27 +7,31 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from compile_hud.app.components.alert_rows import revision_cell
+from compile_hud.app.components.alert_rows import case_of, is_by_machine, needs_attention
 from compile_hud.app.ui.alert_text import alert_text
-from compile_hud.app.ui.html import Cell, ExpandableRow, HtmlColumn, Note, grouped_table, key_values
+from compile_hud.app.ui.html import Cell, key_values
 from compile_hud.app.ui.urls import decide_url, event_url
 from compile_hud.app.views.alerts.event_title import EventTitle, event_title, latency_of
-from compile_hud.app.views.alerts.tables import alerts_table, pick_cell, pick_column, run_ref_cell
-from compile_hud.db.records.alerts import Alert, AlertState, Event, alert_bounds, began, leading
+from compile_hud.app.views.alerts.tables import run_ref_cell
+from compile_hud.db.records.alerts import (
+    Alert,
+    AlertState,
+    Event,
+    alert_bounds,
+    leading,
+    onset_of,
+)
 from compile_hud.db.records.metrics import METRICS
-from compile_hud.db.records.triage import ONGOING, is_higher_better, worsening, worst_first
+from compile_hud.db.records.results import Verdict
+from compile_hud.db.records.triage import (
+    ONGOING,
+    is_higher_better,
+    is_muted,
+    worsening,
+    worst_first,
+)
 from compile_hud.db.shared.text import counted
 
-_COLUMNS = (
-    HtmlColumn(label="event", title="one change, however many series show it"),
-    HtmlColumn(label="worst change", is_number=True),
-    HtmlColumn(label="series", is_number=True),
-    HtmlColumn(
-        label="first bad revision",
-        title="that of most of its alerts; that a drift was first seen with; opens the run",
-    ),
-    HtmlColumn(label="cause", title="as far as the measurements tell"),
-)
 _UNKNOWN = "unknown"
 
 
@@ -37,6 +41,11 @@ class EventGroup:
 
     event: Event | None
     alerts: tuple[Alert, ...]
+
+    @property
+    def key(self) -> str:
+        """Return a text that is the same for the same event at another time."""
+        return self.alerts[0].event_id or f"alert {self.alerts[0].id}"
 
     @property
     def worst(self) -> Alert:
@@ -57,11 +66,6 @@ class EventGroup:
         return event_title(self.event, self.alerts, onset=self.onset)
 
     @property
-    def words(self) -> str:
-        """Return the title without the parts that other columns and facts have."""
-        return self.short_title.text
-
-    @property
     def url(self) -> str:
         """Return the URL of the event's triage page; that of its alert for a single one."""
         if len(self.alerts) == 1:
@@ -70,12 +74,8 @@ class EventGroup:
 
     @property
     def onset(self) -> Alert:
-        """Return the first alert of the run with which most leading alerts begin; on a tie, the
-        earlier one.
-        """
-        alerts = leading(self.alerts)
-        counts = Counter(began(alert).run_id for alert in alerts)
-        return min(alerts, key=lambda alert: (-counts[began(alert).run_id], alert.first_bad.at))
+        """Return the leading alert that dates the event."""
+        return onset_of(leading(self.alerts))
 
 
 def event_groups(alerts: Iterable[Alert], *, events: Mapping[str, Event]) -> list[EventGroup]:
@@ -91,41 +91,51 @@ def event_groups(alerts: Iterable[Alert], *, events: Mapping[str, Event]) -> lis
     return [by_worst[alert.id] for alert in worst_first(group.worst for group in groups)]
 
 
-def event_table(groups: Sequence[EventGroup], *, now: datetime, can_pick: bool = False) -> str:
-    """Return a row for each event; it opens to its alerts, and boxes can select them."""
-    every = [alert for group in groups for alert in group.alerts]
-    num_places = len({(alert.machine, alert.toolchain) for alert in every})
-    rows = [
-        ExpandableRow(
-            row=(
-                *([pick_cell(group.alerts, group.title)] if can_pick else []),
-                *_row(group, now=now, names_scope=num_places > 1),
-            ),
-            summary=counted(len(group.alerts), "alert"),
-            content=alerts_table(group.alerts, now=now, can_pick=can_pick),
-        )
-        for group in groups
-    ]
-    return grouped_table((*pick_column(every, can_pick=can_pick), *_COLUMNS), rows, label="events")
-
-
 def events_heading(groups: Sequence[EventGroup]) -> str:
     """Return the number of alerts and of events in the list."""
     num_alerts = sum(len(group.alerts) for group in groups)
     return f"{counted(num_alerts, 'alert')} in {counted(len(groups), 'event')}".capitalize()
 
 
-def event_facts(group: EventGroup) -> str:
+def attention_text(groups: Sequence[EventGroup], *, now: datetime) -> str:
+    """Return the number of cases that need attention, and why the other alerts do not."""
+    alerts = [alert for group in groups for alert in group.alerts]
+    num_cases = len({case_of(alert) for alert in alerts if needs_attention(alert, at=now)})
+    verb = "needs" if num_cases == 1 else "need"
+    text = f"{counted(num_cases, 'case')} {verb} attention".capitalize()
+    counts = Counter(filter(None, (_quiet_reason(alert, now=now) for alert in alerts)))
+    others = ", ".join(
+        counted(number, reason) if reason == Verdict.IMPROVEMENT else f"{number} {reason}"
+        for reason, number in counts.most_common()
+    )
+    return f"{text}. Other alerts: {others}." if others else f"{text}."
+
+
+def _quiet_reason(alert: Alert, *, now: datetime) -> str:
+    """Return the reason why an alert needs no attention, "" if it does."""
+    if needs_attention(alert, at=now):
+        return ""
+    if alert.state is not AlertState.OPEN:
+        return str(alert.state)
+    if alert.verdict is not Verdict.REGRESSION:
+        return str(alert.verdict)
+    return "attributed to the machine" if is_by_machine(alert) else "muted"
+
+
+def event_facts(group: EventGroup, *, now: datetime) -> str:
     """Return the facts of one event."""
     worst, onset = group.worst, group.onset
     text = alert_text(worst)
     change = f"{text.topic} {text.change} {text.interval}".rstrip()
-    cases = {alert.case.key for alert in group.alerts}
+    references = {alert.case.key for alert in group.alerts if alert.case.is_reference}
+    cases = {alert.case.key for alert in group.alerts} - references
+    models = {alert.case.model for alert in group.alerts if not alert.case.is_reference}
     pairs = [
-        ("alerts", Cell(text=states_text(group.alerts))),
-        ("series", Cell(text=str(_num_series(group)))),
+        ("alerts", Cell(text=states_text(group.alerts, now=now))),
+        ("series", Cell(text=str(num_series(group)))),
         ("cases", Cell(text=str(len(cases)))),
-        ("models", Cell(text=", ".join(sorted({alert.case.model for alert in group.alerts})))),
+        ("models", Cell(text=", ".join(sorted(models)) or "-")),
+        *([("reference cases", Cell(text=str(len(references))))] if references else []),
         (
             "worst change",
             Cell(text=", ".join(filter(None, (change, _in_time(group))))),
@@ -146,8 +156,8 @@ def cause_texts(group: EventGroup) -> tuple[str, str]:
     if not kinds:
         return "", group.worst.cause_text or _UNKNOWN
     first_known = next(item for item in group.alerts if item.cause_kind != _UNKNOWN)
-    named = ", ".join(kind for kind, _ in kinds.most_common())
-    return named.replace("_", " "), first_known.cause_text
+    named = ", ".join(kind_text(kind) for kind, _ in kinds.most_common())
+    return named, first_known.cause_text
 
 
 def cause_text(group: EventGroup) -> str:
@@ -156,49 +166,24 @@ def cause_text(group: EventGroup) -> str:
     return text if not kinds or f"{kinds} side" in text else f"{kinds}: {text}"
 
 
-def states_text(alerts: Sequence[Alert]) -> str:
-    """Return the number of alerts in each state, `19 open, 2 noise`."""
+def kind_text(kind: str) -> str:
+    """Return the kind of a cause in words, "" for an unknown one."""
+    return "" if kind == _UNKNOWN else kind.replace("_", " ")
+
+
+def states_text(alerts: Sequence[Alert], *, now: datetime) -> str:
+    """Return the number of alerts in each state, `19 open, 2 noise`, and of the muted ones."""
     counts = Counter(alert.state for alert in alerts)
-    return ", ".join(f"{counts[state]} {state}" for state in AlertState if counts[state])
+    texts = [f"{counts[state]} {state}" for state in AlertState if counts[state]]
+    num_ongoing = sum(alert.state in ONGOING for alert in alerts)
+    if num_muted := sum(is_ongoing_and_muted(alert, now=now) for alert in alerts):
+        texts.append("muted" if num_muted == num_ongoing else f"{num_muted} muted")
+    return ", ".join(texts)
 
 
-def _row(group: EventGroup, *, now: datetime, names_scope: bool) -> Sequence[Cell]:
-    worst, text = group.worst, alert_text(group.worst)
-    kinds, cause = cause_texts(group)
-    owners = sorted({alert.owner for alert in group.alerts if alert.owner})
-    notes = [states_text(group.alerts), *(f"owner {owner}" for owner in owners)]
-    if names_scope:
-        notes.append(f"{worst.toolchain} on {worst.machine}")
-    num_cases = len({alert.case.key for alert in group.alerts})
-    return (
-        Cell(
-            text=group.words,
-            href=group.url,
-            style="strong symbol jump",
-            title="opens its triage page",
-            notes=tuple(
-                Note(text=item)
-                for item in (" ".join(group.short_title.case), ", ".join(notes))
-                if item
-            ),
-        ),
-        Cell(
-            text=text.change,
-            style=text.style,
-            title=worst.case.key,
-            notes=tuple(Note(text=item) for item in (text.topic, _in_time(group)) if item)
-            if text.topic != worst.kind
-            else (),
-        ),
-        Cell(text=str(_num_series(group)), notes=(Note(text=counted(num_cases, "case")),)),
-        revision_cell(group.onset, now=now),
-        Cell(
-            text=kinds or cause,
-            style="prose clip",
-            title=cause,
-            notes=(Note(text=cause),) if kinds else (),
-        ),
-    )
+def is_ongoing_and_muted(alert: Alert, *, now: datetime) -> bool:
+    """Return whether an alert is silent for its mute alone: a settled one is silent anyway."""
+    return alert.state in ONGOING and is_muted(alert, at=now)
 
 
 def _in_time(group: EventGroup) -> str:
@@ -219,5 +204,6 @@ def _in_time(group: EventGroup) -> str:
     return f"{word} by {abs(100 * factor - 100):.1f} %"
 
 
-def _num_series(group: EventGroup) -> int:
+def num_series(group: EventGroup) -> int:
+    """Return the number of series that show the event."""
     return len({alert.series_key for alert in group.alerts})

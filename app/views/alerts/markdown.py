@@ -29,7 +29,7 @@ def _lines(alert: Alert, text: AlertText) -> Iterator[str]:
     )
     for name, value in (
         ("cause", alert.cause_text),
-        ("measured again", text.confirmation),
+        ("re-measured", text.confirmation),
         ("note", alert.note),
     ):
         if value:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import streamlit as st
 
@@ -46,6 +46,13 @@ def show_new_alerts() -> None:
 def see_all() -> None:
     """Mark all alerts as seen: this is the page that lists them."""
     st.session_state.pop(_SEEN, None)
+
+
+def mark_seen(alerts: Iterable[Alert]) -> None:
+    """Mark alerts as seen: the person looks at them, or has decided about them."""
+    seen: set[str] | None = st.session_state.get(_SEEN)
+    if seen is not None:
+        seen.update(alert.id for alert in alerts)
 
 
 def new_alerts_html(new: Sequence[Alert]) -> str:

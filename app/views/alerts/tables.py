@@ -6,11 +6,10 @@ import dataclasses
 from collections.abc import Sequence
 from datetime import datetime
 
-from compile_hud.app.components.alert_rows import ALERT_COLUMNS, alert_row
 from compile_hud.app.data.page_records import AlertPage
 from compile_hud.app.ui.alert_text import alert_text, event_words
-from compile_hud.app.ui.format import moment
-from compile_hud.app.ui.html import Cell, HtmlColumn, Note, key_values, table
+from compile_hud.app.ui.format import local_moment
+from compile_hud.app.ui.html import Cell, HtmlColumn, Note, key_values, table, time_cell
 from compile_hud.app.ui.urls import decide_url, event_url, kernels_url, run_url
 from compile_hud.db.records.alerts import Alert, AlertState, alert_bounds
 from compile_hud.db.records.metrics import METRICS
@@ -28,17 +27,13 @@ DECISIONS = {
 # The tooltip of each button.
 DECISION_HELP = {
     "Acknowledge": "Someone is working on it. It closes when the level recovers.",
-    "Expected": "The new level is intended. It is the baseline from the first bad run on.",
+    "Expected": "The new level is intended. It is the baseline from the first bad run on. A failure"
+    " is expected only with a reason.",
     "Noise": "A false positive. It stays silent when it recurs.",
-    "Reopen": "Takes back what a person decided.",
+    "Reopen": "Takes back what a person decided, and ends the mute.",
+    "Unmute": "Ends the mute now.",
     "Comment only": "Stores the comment and decides nothing.",
 }
-# The page of each alert has the evidence; the cause is that of the event.
-_COLUMNS = (
-    HtmlColumn(label="state", title="opens the alert for triage"),
-    *ALERT_COLUMNS[:-1],
-    dataclasses.replace(ALERT_COLUMNS[-1], is_brief=True),
-)
 _CHANGE_COLUMNS = (
     HtmlColumn(label="when"),
     HtmlColumn(label="who"),
@@ -47,32 +42,6 @@ _CHANGE_COLUMNS = (
     HtmlColumn(label="is"),
     HtmlColumn(label="why"),
 )
-
-
-def alerts_table(alerts: Sequence[Alert], *, now: datetime, can_pick: bool = False) -> str:
-    """Return a row for each alert; its state leads to its own page, a box can select it."""
-    has_several = len({alert.toolchain for alert in alerts}) > 1
-    rows = [
-        (
-            *([pick_cell([alert], alert.case.key)] if can_pick else []),
-            dataclasses.replace(_state_cell(alert, now=now), style="jump"),
-            *alert_row(alert, now=now, names_toolchain=has_several, has_link=False),
-        )
-        for alert in alerts
-    ]
-    return table((*pick_column(alerts, can_pick=can_pick), *_COLUMNS), rows, label="alerts")
-
-
-def pick_column(alerts: Sequence[Alert], *, can_pick: bool) -> tuple[HtmlColumn, ...]:
-    """Return the column of boxes, whose heading selects all; none if nothing can be selected."""
-    picks = tuple(alert.id for alert in alerts)
-    title = f"select all {counted(len(alerts), 'alert')} of this table"
-    return (HtmlColumn(label="", title=title, picks=picks),) if can_pick else ()
-
-
-def pick_cell(alerts: Sequence[Alert], name: str) -> Cell:
-    """Return the box that selects `alerts`; `name` is its label."""
-    return Cell(text="", title=f"select {name}", picks=tuple(alert.id for alert in alerts))
 
 
 def alert_facts(page: AlertPage, *, now: datetime) -> str:
@@ -97,7 +66,7 @@ def alert_facts(page: AlertPage, *, now: datetime) -> str:
             Cell(text=text.topic, title=metric.description if metric else ""),
         ),
         *([] if is_failure else bounds),
-        ("last seen", Cell(text=moment(alert.last_seen))),
+        ("last seen", time_cell(alert.last_seen)),
         ("where", Cell(text=f"{alert.machine}, toolchain {alert.toolchain}")),
         ("case", Cell(text=alert.case.key, href=text.url)),
         ("cause", Cell(text=alert.cause_text or alert.cause_kind, style="whole")),
@@ -105,7 +74,7 @@ def alert_facts(page: AlertPage, *, now: datetime) -> str:
     if page.fails_now:
         pairs.append(("fails now", Cell(text=page.fails_now, style="whole")))
     if text.confirmation:
-        pairs.append(("measured again", Cell(text=text.confirmation, style="whole")))
+        pairs.append(("re-measured", Cell(text=text.confirmation, style="whole")))
     if alert.note:
         pairs.append(("note", Cell(text=alert.note, style="whole")))
     return key_values(pairs)
@@ -148,7 +117,7 @@ def changes_table(changes: Sequence[AlertChange], *, alerts: Sequence[Alert]) ->
     has_several = len(alerts) > 1
     rows = [
         (
-            Cell(text=moment(change.at)),
+            time_cell(change.at),
             Cell(text=change.by),
             *([_subject_cell([names[id] for id in ids])] if has_several else []),
             Cell(text=str(change.field).replace("_", " ")),
@@ -181,7 +150,7 @@ def _subject_cell(names: Sequence[str]) -> Cell:
 def _state_cell(alert: Alert, *, now: datetime) -> Cell:
     notes = [f"owner {alert.owner}"] if alert.owner else []
     if alert.muted_until is not None and is_muted(alert, at=now):
-        notes.append(f"muted until {moment(alert.muted_until)}")
+        notes.append(f"muted until {local_moment(alert.muted_until)}")
     return Cell(
         text=str(alert.state),
         href=decide_url(alert.id),
@@ -202,13 +171,13 @@ def run_ref_cell(seen: RunRef | None, *, case_key: str = "", has_kernels: bool =
         text=seen.revision,
         href=run_url(seen.run_id, case_key=case_key),
         notes=(
-            Note(text=f"run {seen.run_id}, {moment(seen.at)}"),
-            *([Note(text="its kernels", href=kernels)] if has_kernels else []),
+            Note(text=f"run {seen.run_id}, {local_moment(seen.at)}"),
+            *([Note(text="View kernels", href=kernels)] if has_kernels else []),
         ),
     )
 
 
 def _value(field: ChangedField, text: str) -> str:
     if field is ChangedField.MUTED_UNTIL and text:
-        return moment(datetime.fromisoformat(text))
+        return local_moment(datetime.fromisoformat(text))
     return text or "-"

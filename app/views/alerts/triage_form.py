@@ -1,4 +1,4 @@
-"""The triage of one alert or several at once: buttons in the header, and Undo after each."""
+"""The triage of one alert or several at once: buttons in the header."""
 
 from __future__ import annotations
 
@@ -12,30 +12,32 @@ import streamlit as st
 
 from compile_hud.app import clock
 from compile_hud.app.auth import access
-from compile_hud.app.components.author import name_field, remember_name, remembered_name
+from compile_hud.app.components.author import name_field, remember_name
 from compile_hud.app.components.page_frame import banners
 from compile_hud.app.components.sign_in import sign_in_button
 from compile_hud.app.data import triage
 from compile_hud.app.data.triage import DecisionNote, SaveReport
-from compile_hud.app.ui.html import banner, caption, escaped
+from compile_hud.app.ui.format import local_moment
+from compile_hud.app.ui.html import banner, caption
+from compile_hud.app.views.alerts.data import needs_reason_to_expect
 from compile_hud.app.views.alerts.tables import DECISION_HELP, DECISIONS, decidable
+from compile_hud.app.views.alerts.undo import (
+    SEEN_KEYS,
+    done_text,
+    offer_undo,
+    state_word,
+    was_just_decided,
+)
 from compile_hud.db.records.alerts import Alert, AlertState
+from compile_hud.db.records.triage import is_muted
 from compile_hud.db.shared.access_rules import Person, Role
 from compile_hud.db.shared.text import counted
 
 _NAME = "decided-by"
-# The decision of this window that Undo takes back, with its text and time.
-_UNDO = "undo-triage"
-# The style sheet fades the toast out a little earlier.
-_UNDO_SHOWN_FOR = timedelta(seconds=30)
 # Days of the buttons that mute at once.
 _MUTE_DAYS = {"1 day": 1, "3 days": 3, "1 week": 7}
-_DONE_WORDS = {
-    AlertState.OPEN: "reopened",
-    AlertState.ACKNOWLEDGED: "acknowledged",
-    AlertState.EXPECTED: "expected",
-    AlertState.NOISE: "marked as noise",
-}
+# The calendar ends after this.
+_MAX_MUTE_DAYS = 3650
 _Value = TypeVar("_Value")
 
 
@@ -65,9 +67,7 @@ class _Memory:
 
     def __init__(self, alerts: Sequence[Alert]) -> None:
         key = " ".join(sorted(alert.id for alert in alerts))
-        self._seen, self._note, self._round = (
-            f"{name} {key}" for name in ("seen", "note", "round")
-        )
+        self._seen, self._note, self._round = (f"{name}{key}" for name in (*SEEN_KEYS, "round "))
 
     @property
     def round(self) -> int:
@@ -85,12 +85,6 @@ class _Memory:
         """Return the changes since the page was opened, until a decision is saved here."""
         changed: list[str] = st.session_state.get(self._note, [])
         return changed
-
-    @staticmethod
-    def forget_all() -> None:
-        """Clear the stored alerts of every form, since Undo changed some of them."""
-        for key in [key for key in st.session_state if str(key).startswith(("seen ", "note "))]:
-            del st.session_state[key]
 
     def forget(self) -> None:
         """Clear the form and the stored alerts after a decision was saved."""
@@ -114,7 +108,8 @@ def triage_form(alerts: Sequence[Alert]) -> None:
     if report is not None and not report.problem:
         memory.forget()
         remember_name(form_input.note.author)
-        _offer_undo(report, text=_done_text(report, form_input))
+        if report.undo is not None or not was_just_decided(seen, form_input.pressed):
+            offer_undo(report, text=_done_text(report, form_input))
         st.rerun()
     with problems:
         banners([report.problem] if report else _changes_text(memory.meanwhile()))
@@ -136,7 +131,8 @@ def _changes_text(changed: Sequence[str]) -> list[str]:
 def _ask(alerts: Sequence[Alert], *, person: Person, number: int) -> _FormInput:
     key = f"{alerts[0].id}-{len(alerts)}-{number}"
     shown_owner = _shared([alert.owner for alert in alerts], "")
-    shown_until = _shared([_day(alert.muted_until) for alert in alerts], None)
+    now = clock.now()
+    shown_until = _shared([_day(alert.muted_until, now=now) for alert in alerts], None)
     pressed = []
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
         for label, state in DECISIONS.items():
@@ -157,12 +153,18 @@ def _ask(alerts: Sequence[Alert], *, person: Person, number: int) -> _FormInput:
                     for label, days in _MUTE_DAYS.items()
                     if _button(label, f"mute-{days}")
                 ]
-            until = st.date_input("Muted until (UTC)", value=shown_until, key=f"until-{key}")
+            until = _pick_day(shown_until, key=f"until-{key}-{shown_until}")
             if _button("Save mute", "mute"):
                 pressed.append("mute")
+        if any(is_muted(alert, at=now) for alert in alerts) and _button("Unmute", "unmute"):
+            pressed.append("unmute")
         name = name_field(person, key=f"{_NAME}-{number}", width=160)
+        is_failing = needs_reason_to_expect(alerts)
         why = st.text_input(
-            "Reason or comment", key=f"why-{key}", width=220, placeholder="optional"
+            "Reason or comment",
+            key=f"why-{key}",
+            width=220,
+            placeholder="Expected needs one" if is_failing else "optional",
         )
         if _button("Comment only", "comment"):
             pressed.append("comment")
@@ -173,6 +175,24 @@ def _ask(alerts: Sequence[Alert], *, person: Person, number: int) -> _FormInput:
         pressed=pressed[0] if pressed else "",
         has_new_end=until != shown_until,
     )
+
+
+def _pick_day(shown: date | None, *, key: str) -> date | None:
+    """Draw the field of the end of a mute, which can be emptied."""
+    today = clock.now().astimezone(clock.zone()).date()
+    last = today + timedelta(days=_MAX_MUTE_DAYS)
+    if shown is not None:
+        # A field with a day as its `value` cannot be emptied.
+        st.session_state.setdefault(key, shown)
+    picked = st.date_input(
+        "Muted until",
+        value=None,
+        min_value=today,
+        max_value=max(last, shown or last),
+        key=key,
+        help="The first day on which it alerts again. Without a day it is not muted.",
+    )
+    return picked if isinstance(picked, date) else None
 
 
 def _button(label: str, name: str, *, disabled: bool = False, primary: bool = False) -> bool:
@@ -197,6 +217,9 @@ def _save(seen: Sequence[Alert], form_input: _FormInput) -> SaveReport:
         return triage.decide_care(seen, owned, note=note)
     if pressed.startswith("mute"):
         return _save_mute(seen, form_input)
+    if pressed == "unmute":
+        audible = [dataclasses.replace(alert, muted_until=None) for alert in seen]
+        return triage.decide_care(seen, audible, note=note)
     state = AlertState(pressed)
     return triage.decide_state(decidable(seen, state), state, note=note)
 
@@ -218,36 +241,24 @@ def _done_text(report: SaveReport, form_input: _FormInput) -> str:
     after = report.undo.after if report.undo else ()
     if pressed == "comment":
         return "Comment saved."
-    if not after:
-        return "Nothing to change."
     if pressed == "owner":
         word = f"assigned to {form_input.owner}" if form_input.owner else "without owner"
-    elif pressed.startswith("mute"):
-        end = after[0].muted_until
-        word = f"muted until {end:%Y-%m-%d %H:%M} UTC" if end else "no longer muted"
+    elif pressed == "unmute" or pressed.startswith("mute"):
+        end = after[0].muted_until if after else None
+        word = f"muted until {local_moment(end)}" if end else "no longer muted"
     else:
-        word = _DONE_WORDS[AlertState(pressed)]
-    subject = f"{after[0].case.model} / {after[0].case.variant}"
-    return f"{subject if len(after) == 1 else counted(len(after), 'alert')}: {word}."
+        word = state_word(AlertState(pressed))
+        before = report.undo.before if report.undo else ()
+        word += ", no longer muted" if _is_unmuted(before, after) else ""
+    return done_text(report, word=word)
 
 
-def _offer_undo(report: SaveReport, *, text: str) -> None:
-    st.session_state[_UNDO] = (clock.now(), text, report.undo)
-
-
-def show_undo() -> None:
-    """Draw the toast of this window's last decision, with the button that takes it back."""
-    at, text, undo = st.session_state.get(_UNDO, (None, "", None))
-    if at is None or clock.now() - at > _UNDO_SHOWN_FOR:
-        return
-    with st.container(key="hud-toast", horizontal=True, vertical_alignment="center", gap="small"):
-        st.html(f'<div role="status">{escaped(text)}</div>', width="content")
-        if undo is not None and st.button("Undo", key="decide-undo", type="tertiary"):
-            # The author is the one of the decision.
-            problem = triage.take_back(undo, note=DecisionNote(author=remembered_name()))
-            _Memory.forget_all()
-            st.session_state[_UNDO] = (clock.now(), problem or "Taken back.", None)
-            st.rerun()
+def _is_unmuted(before: Sequence[Alert], after: Sequence[Alert]) -> bool:
+    """Return whether a decision ended a mute that was in force."""
+    return any(
+        is_muted(old, at=clock.now()) and new.muted_until is None
+        for old, new in zip(before, after, strict=True)
+    )
 
 
 def floor_form(alert: Alert) -> None:
@@ -273,15 +284,17 @@ def floor_form(alert: Alert) -> None:
                 key=key,
                 width=320,
             )
+            author = name_field(person, key=f"name-{key}", width=160)
             why = st.text_input("Reason", key=f"why-{key}", width=300)
             is_saving = st.form_submit_button("Save the floor", key="decide-floor")
         st.html(caption("Every later change of this series that is smaller stays silent."))
     if is_saving:
         floor = None if least_pct is None else round(least_pct / 100, 6)
-        note = DecisionNote(author=remembered_name(), reason=why.strip())
+        note = DecisionNote(author=author, reason=why.strip())
         if problem := triage.decide_floor(settings, floor, note=note):
             st.html(banner(problem))
         else:
+            remember_name(author)
             st.session_state["floor-round"] = st.session_state.get("floor-round", 0) + 1
             st.rerun()
 
@@ -291,9 +304,13 @@ def _shared(values: Sequence[_Value], none: _Value) -> _Value:
     return values[0] if all(value == values[0] for value in values) else none
 
 
-def _day(until: datetime | None) -> date | None:
-    return None if until is None else until.date()
+def _day(until: datetime | None, *, now: datetime) -> date | None:
+    """Return the day on which a mute ends, None if it is over."""
+    return None if until is None or until <= now else until.astimezone(clock.zone()).date()
 
 
 def _midnight(day: date | None) -> datetime | None:
-    return None if day is None else datetime.combine(day, time(), timezone.utc)
+    """Return the midnight of `day` in the zone of the browser, in UTC."""
+    if day is None:
+        return None
+    return datetime.combine(day, time(), clock.zone()).astimezone(timezone.utc)

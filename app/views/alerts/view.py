@@ -12,50 +12,67 @@ from compile_hud.app.components.annotations import show_annotations
 from compile_hud.app.components.breadcrumbs import alert_path
 from compile_hud.app.components.code_diff import show_code_diff
 from compile_hud.app.components.evidence import difference_table
-from compile_hud.app.components.page_frame import banners, choose, stale_note, state_page
+from compile_hud.app.components.page_frame import banners, link_button, stale_note, state_page
+from compile_hud.app.components.table.filters import (
+    draw_count,
+    draw_filter_bar,
+    show_no_match,
+)
+from compile_hud.app.components.table.view import draw_choice, draw_table
 from compile_hud.app.components.trend.view import TREND_KEY, show_repro, show_trend
 from compile_hud.app.data.annotations import annotated
 from compile_hud.app.data.commands import repro
-from compile_hud.app.data.page_records import AlertPage
+from compile_hud.app.data.page_records import AlertList, AlertPage
 from compile_hud.app.ui.html import caption, chips, heading
-from compile_hud.app.ui.scripts import KEYS_LEGEND, picked
+from compile_hud.app.ui.scripts import KEYS_LEGEND
 from compile_hud.app.ui.share import Share, file_name, show_share
 from compile_hud.app.ui.urls import (
-    ALL_STATES,
+    FINDINGS,
+    AlertsState,
     decide_url,
     event_url,
     kernel_diff_url,
     parse_alerts,
+    run_url,
+)
+from compile_hud.app.views.alerts.alert_grid import (
+    alert_grid,
+    event_grid,
+    filter_bar,
+    matching_groups,
 )
 from compile_hud.app.views.alerts.data import load_alert_list, load_alert_page, load_event_page
 from compile_hud.app.views.alerts.event_table import (
     EventGroup,
+    attention_text,
     event_facts,
     event_groups,
-    event_table,
     events_heading,
 )
 from compile_hud.app.views.alerts.event_title import case_chips
 from compile_hud.app.views.alerts.failure import failure_html
 from compile_hud.app.views.alerts.markdown import alert_markdown, event_markdown
-from compile_hud.app.views.alerts.new_alerts import see_all
-from compile_hud.app.views.alerts.tables import alert_facts, alerts_table, changes_table
-from compile_hud.app.views.alerts.triage_form import floor_form, show_undo, triage_form
+from compile_hud.app.views.alerts.new_alerts import mark_seen, see_all
+from compile_hud.app.views.alerts.tables import alert_facts, changes_table
+from compile_hud.app.views.alerts.triage_form import floor_form, triage_form
+from compile_hud.app.views.alerts.undo import show_undo
 from compile_hud.app.views.kernel_diff.data import load_alert_kernels
 from compile_hud.app.views.kernel_diff.links import alert_kernel_table
+from compile_hud.app.views.runs.data import load_new_findings
+from compile_hud.app.views.runs.findings import findings_table
 from compile_hud.db.errors import NotFoundError
-from compile_hud.db.records.alerts import DRIFT, Alert, AlertState, bound_labels
+from compile_hud.db.records.alerts import DRIFT, Alert, bound_labels
 from compile_hud.db.records.summaries import ResultSummary
 from compile_hud.db.records.triage import AlertChange, worst_first
 from compile_hud.db.shared.access_rules import Role
+from compile_hud.db.shared.text import counted
 
 _DRIFT_TEXT = (
-    "All differences between the run in which the drift began and the one in which it was first"
-    " seen. A drift takes many nights, so no single difference explains it."
+    "Differences between the first run of the drift and the run where it was first seen. A drift"
+    " takes many nights, so no single one explains it."
 )
 # A longer log is shown in a box of this height, in pixels.
 _SHORT_LOG_LINES, _LOG_HEIGHT = 20, 420
-_STATE_LABELS = {"": "open and acknowledged", ALL_STATES: "all"}
 
 
 def show() -> None:
@@ -68,34 +85,31 @@ def show() -> None:
         elif state.event:
             show_event(state.event)
         else:
-            _show_list(state.state)
+            _show_list(state)
     except NotFoundError as error:
         text = [f"{error}.", "The list of alerts shows every one in state all."]
         state_page("No such alert" if state.alert else "No such event", text=text)
     show_undo()
 
 
-def _show_list(state: str) -> None:
-    loaded = load_alert_list(state)
+def _show_list(state: AlertsState) -> None:
+    loaded = load_alert_list(state.state)
     see_all()
     stale_note(loaded)
     page = loaded.value
     groups = event_groups(page.alerts, events=page.events)
-    st.html(heading(events_heading(groups) if groups else "Alerts"))
-    choose(
-        "State",
-        name="state",
-        options=["", *(str(item) for item in AlertState), ALL_STATES],
-        value=state,
-        format_func=lambda value: _STATE_LABELS.get(value, value),
-        width=260,
-    )
+    now = clock.now()
+    shown = matching_groups(groups, state, severities=page.severities, now=now)
+    st.html(heading(events_heading(shown) if shown else "Alerts"))
+    bar = filter_bar(state, page.alerts)
+    draw_filter_bar(bar)
+    if shown:
+        draw_count(len(shown), len(groups), noun="events")
+        st.html(caption(attention_text(shown, now=now)))
+        _show_events(page, shown)
+        return
     if groups:
-        can_pick = access.present().may(Role.TRIAGER)
-        st.html(event_table(groups, now=clock.now(), can_pick=can_pick))
-        st.html(KEYS_LEGEND)
-        if can_pick:
-            _show_picked(page.alerts)
+        show_no_match(bar, len(groups), noun="events")
         return
     text = "No alert is in this state. Choose all to see earlier ones."
     if not page.has_others:
@@ -103,14 +117,20 @@ def _show_list(state: str) -> None:
     state_page("No alerts", text=[text])
 
 
-def _show_picked(alerts: Sequence[Alert]) -> None:
-    """Draw the form for the alerts that are selected in the table, if any."""
-    ids = picked([alert.id for alert in alerts], key="picked")
-    chosen = [alert for alert in alerts if alert.id in ids]
-    if chosen:
+def _show_events(page: AlertList, groups: Sequence[EventGroup]) -> None:
+    """Draw the events, and the form for those that are selected."""
+    table = event_grid(groups, severities=page.severities, trends=page.trends, now=clock.now())
+    if not access.present().may(Role.TRIAGER):
+        draw_table(table, key="events")
+        st.html(KEYS_LEGEND)
+        return
+    chosen = draw_choice(table, key="events", ids=[group.key for group in groups])
+    st.html(KEYS_LEGEND)
+    alerts = [alert for group in groups if group.key in chosen for alert in group.alerts]
+    if alerts:
         with st.container(key="decide-picked"):
-            st.html(heading(f"Triage {len(chosen)} selected", level=2))
-            triage_form(chosen)
+            st.html(heading(f"Triage {counted(len(alerts), 'selected alert')}", level=2))
+            triage_form(alerts)
 
 
 def show_event(event_id: str) -> None:
@@ -118,12 +138,14 @@ def show_event(event_id: str) -> None:
     loaded = load_event_page(event_id)
     stale_note(loaded)
     page = loaded.value
+    mark_seen(page.alerts)
     group = EventGroup(event=page.event, alerts=tuple(worst_first(page.alerts)))
-    st.html(alert_path(group.words))
-    st.html(heading(group.words))
-    st.html(chips((*group.short_title.case, *group.short_title.scope)))
+    title = group.short_title
+    st.html(alert_path(title.text))
+    st.html(heading(title.text))
+    st.html(chips((*title.case, *title.scope)))
     triage_form(group.alerts)
-    st.html(event_facts(group))
+    st.html(event_facts(group, now=clock.now()))
     command = repro(group.worst.case, toolchain=group.worst.toolchain)
     show_share(
         Share(
@@ -133,7 +155,10 @@ def show_event(event_id: str) -> None:
             command=command,
         )
     )
-    st.html(alerts_table(group.alerts, now=clock.now()))
+    draw_table(
+        alert_grid(group.alerts, severities=page.severities, trends=page.trends, now=clock.now()),
+        key="alerts",
+    )
     _show_changes(group.alerts, page.changes)
 
 
@@ -143,6 +168,7 @@ def show_alert(alert_id: str) -> None:
     stale_note(loaded)
     page = loaded.value
     alert = page.alert
+    mark_seen([alert])
     case = alert.case
     event = None if page.event is None else (page.event.id, "event")
     st.html(alert_path(page.text.title, event=event if page.num_other_alerts else None))
@@ -173,6 +199,7 @@ def show_alert(alert_id: str) -> None:
         show_annotations(annotated(page.series, metric=metric), metric=metric)
     if page.failure is None:
         _show_code(page)
+        _show_findings(alert)
         _show_kernels(alert)
         _show_environment(alert)
     _show_changes([alert], page.changes)
@@ -218,6 +245,16 @@ def _show_environment(alert: Alert, *, title: str = "Environment changes") -> No
         st.html(differences)
 
 
+def _show_findings(alert: Alert) -> None:
+    findings = load_new_findings(alert)
+    if not findings:
+        return
+    st.html(heading("New findings since the last good run", level=2))
+    run_id, key = alert.first_bad.run_id, alert.case.key
+    st.html(findings_table(findings, run_id=run_id, case_key=key, latency_s=None))
+    link_button("Open all findings", run_url(run_id, case_key=key, tab=FINDINGS))
+
+
 def _show_kernels(alert: Alert) -> None:
     kernels = load_alert_kernels(alert).value
     if kernels is None:
@@ -229,7 +266,7 @@ def _show_kernels(alert: Alert) -> None:
         st.html(caption(kernels.share_text))
     else:
         st.html(caption("No kernel changed beyond noise in the direction of the alert."))
-    st.link_button("Open kernel diff", kernel_diff_url(kernels.state))
+    link_button("Open kernel diff", kernel_diff_url(kernels.state))
 
 
 def _show_changes(alerts: Sequence[Alert], changes: Sequence[AlertChange]) -> None:

@@ -6,15 +6,22 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from compile_hud.app.components.result_matrix import variants_in_order
+from compile_hud.app.components.matrix.result_matrix import variants_in_order
 from compile_hud.app.data.cache import cached_read, computed_once
 from compile_hud.app.data.latest_results import machine_move
 from compile_hud.app.data.page_records import Loaded
 from compile_hud.app.data.runs import load_newest_runs
 from compile_hud.app.data.store import StoreVersion, open_store
-from compile_hud.app.ui.urls import OVERVIEW_METRICS, CompareState
-from compile_hud.app.views.compare.records import ComparedRow, ComparePage, Level, LevelPair, Mean
-from compile_hud.app.views.compare.tables import worst_first
+from compile_hud.app.ui.urls import OVERVIEW_METRICS, CompareState, RevisionsState
+from compile_hud.app.views.compare.records import (
+    ComparedRow,
+    ComparePage,
+    Level,
+    LevelPair,
+    Mean,
+    RevisionChoice,
+)
+from compile_hud.app.views.compare.tables import revision_label, worst_first
 from compile_hud.db.errors import NotFoundError
 from compile_hud.db.queries.model_sources import load_code_diffs
 from compile_hud.db.queries.results import load_document
@@ -27,9 +34,12 @@ from compile_hud.runner.analysis.comparison.environment_diff import environment_
 from compile_hud.runner.analysis.comparison.noise_model import HISTORY_RUNS, NOISE_METRICS
 from compile_hud.runner.analysis.comparison.resolution import noise_text, resolutions
 from compile_hud.runner.analysis.comparison.run_selection import (
+    baseline_run,
     mean_ratios,
     of_variant,
     previous_run,
+    revision_before,
+    revisions_of,
     run_at_revision,
 )
 from compile_hud.runner.analysis.comparison.runs import (
@@ -63,6 +73,44 @@ def load_compare(state: CompareState) -> Loaded[ComparePage]:
         state.candidate,
         state.baseline_variant or state.candidate_variant,
         state.candidate_variant or state.baseline_variant,
+    )
+
+
+def choose_revisions(state: RevisionsState, summaries: Sequence[RunSummary]) -> RevisionChoice:
+    """Return the revisions that `state` selects of the newest runs, each with its newest run.
+
+    Runs without results are left out, and those in progress unless there are no others.
+    """
+    measured = [item.run for item in summaries if item.num_by_outcome]
+    runs = [run for run in measured if run.state is not RunState.RUNNING] or measured
+    machine = state.machine or (runs[0].machine if runs else "")
+    here = [run for run in runs if run.machine == machine]
+    toolchains = tuple(dict.fromkeys(run.toolchain for run in here))
+    here = [run for run in here if state.toolchain in ("", run.toolchain)]
+    candidate = state.candidate or (here[0].revision if here else "")
+    after = run_at_revision(candidate, here)
+    baseline = state.baseline or (
+        "" if after is None else revision_before(after, name=candidate, runs=here)
+    )
+    before = (
+        run_at_revision(baseline, here)
+        if after is None
+        else baseline_run(baseline, candidate=after, runs=here)
+    )
+    return RevisionChoice(
+        machine=machine,
+        machines=tuple(dict.fromkeys(run.machine for run in runs)),
+        toolchains=toolchains,
+        labels={
+            item.name: revision_label(
+                item.name, models=item.models, newest=item.runs[0], num_runs=len(item.runs)
+            )
+            for item in revisions_of(here)
+        },
+        baseline=baseline,
+        candidate=candidate,
+        baseline_run=before,
+        candidate_run=after,
     )
 
 

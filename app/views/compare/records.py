@@ -80,6 +80,23 @@ class LevelPair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RevisionChoice:
+    """The revisions of a machine, by name, with the runs that stand for the two to compare.
+
+    A side without a run is None. `labels` describe each revision in one line.
+    """
+
+    machine: str
+    machines: tuple[str, ...]
+    toolchains: tuple[str, ...]
+    labels: Mapping[str, str]
+    baseline: str
+    candidate: str
+    baseline_run: Run | None
+    candidate_run: Run | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonTally:
     """Counts over the rows of a comparison, by case and by verdict.
 

@@ -2,50 +2,39 @@
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 import math
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
-from compile_hud.app.components.result_matrix import DIMENSIONS, common_dimensions
+from compile_hud.app.components.matrix.result_matrix import DIMENSIONS
 from compile_hud.app.ui.csv import csv_text
 from compile_hud.app.ui.format import (
-    Scale,
+    local_moment,
     metric_label,
     moment,
-    outcome_label,
     percent,
-    percent_interval,
-    scale_for,
 )
 from compile_hud.app.ui.html import (
     Cell,
     HtmlColumn,
     Note,
-    banner,
     collapsible,
-    interval_notes,
     key_values,
     metric_tiles,
     table,
+    time_cell,
 )
 from compile_hud.app.ui.theme import VERDICT_STYLES
 from compile_hud.app.ui.urls import (
     OVERVIEW_METRICS,
     CompareState,
-    KernelDiffState,
     compare_url,
-    kernel_diff_url,
     run_url,
-    series_url,
 )
 from compile_hud.app.views.compare.records import (
     ComparedRow,
     ComparePage,
     ComparisonTally,
-    Level,
-    LevelPair,
     Mean,
 )
 from compile_hud.db.records.metrics import METRICS, Direction
@@ -61,10 +50,10 @@ _ORDER = (
     Verdict.UNCHANGED,
     Verdict.IDENTICAL,
 )
-# Some screens; the filters narrow the table, and the file has all rows.
-SHOWN_ROWS = 150
-# A folded section is shorter; the filter of its verdict shows more of it.
-_FOLDED_ROWS = 40
+# Some screens of the cases that one run alone has.
+_SHOWN_ROWS = 150
+# More names would fill the line of a choice.
+_MAX_NAMED = 2
 _NEAR_ONE = 0.0005
 # The age of a baseline before the candidate; nights begin within hours of each other.
 _SPANS = {
@@ -72,25 +61,6 @@ _SPANS = {
     "a week before": timedelta(days=6, hours=12),
     "a month before": timedelta(days=29, hours=12),
 }
-_ROW_COLUMNS = (
-    HtmlColumn(
-        label="change",
-        title="candidate / baseline - 1 at the same machine speed, with its 95 % interval",
-        is_number=True,
-    ),
-    HtmlColumn(label="model and variant"),
-    HtmlColumn(label="metric"),
-    HtmlColumn(label="baseline", is_number=True),
-    HtmlColumn(label="candidate", is_number=True),
-    HtmlColumn(label="verdict"),
-    HtmlColumn(label="why", is_brief=True),
-)
-_LEVEL_COLUMNS = (
-    HtmlColumn(label="model and variant"),
-    HtmlColumn(label="baseline", title="median with its 95 % interval", is_number=True),
-    HtmlColumn(label="candidate", title="median with its 95 % interval", is_number=True),
-    HtmlColumn(label="candidate / baseline", title="no verdict follows from it", is_number=True),
-)
 _SIDE_COLUMNS = (
     HtmlColumn(label=""),
     HtmlColumn(label="run"),
@@ -112,9 +82,20 @@ def run_label(summary: RunSummary) -> str:
     """Return a run as one line of a choice: its time, revision, toolchain and machine."""
     run = summary.run
     places = (short_revision(run.revision), run.toolchain, run.machine, run.id)
-    parts = [f"{run.started_at:%Y-%m-%d %H:%M}", *places]
+    parts = [local_moment(run.started_at), *places]
     going = " (going)" if run.state is RunState.RUNNING else ""
     return "  ".join(parts) + going
+
+
+def revision_label(name: str, *, models: Sequence[str], newest: Run, num_runs: int) -> str:
+    """Return a revision as one line of a choice, with its newest run.
+
+    `models` are the own models of a commit; none for a build of torch.
+    """
+    own = ", ".join(models) if len(models) <= _MAX_NAMED else counted(len(models), "model")
+    what = " ".join(filter(None, (own, short_revision(name))))
+    runs = counted(num_runs, "run")
+    return f"{newest.started_at:%Y-%m-%d}  {what}  ({runs}, {newest.toolchain})"
 
 
 def shown_rows(page: ComparePage, state: CompareState) -> list[ComparedRow]:
@@ -164,9 +145,22 @@ def headline(page: ComparePage) -> str:
 def verdict_tiles(page: ComparePage) -> str:
     """Return the number of comparisons by verdict, with the number of cases."""
     title = "cases in both runs; a case in only one run has no comparison"
-    common = Cell(text=f"{len(page.tally.common)} of {len(page.tally.by_case)}", title=title)
+    common = Cell(
+        text=f"{len(page.tally.common)} of {len(page.tally.by_case)}",
+        title=title,
+        notes=_reference_notes(page),
+    )
     tiles = [(str(verdict), _verdict_cell(verdict, page.tally)) for verdict in _ORDER]
     return metric_tiles([*tiles, ("cases in both", common)])
+
+
+def _reference_notes(page: ComparePage) -> tuple[Note, ...]:
+    """Return the number of reference cases, which no comparison counts."""
+    runs = (page.baseline, page.candidate)
+    references = {case.key for run in runs for case in run.plan if case.is_reference}
+    if not references:
+        return ()
+    return (Note(text=f"without {counted(len(references), 'reference case')}"),)
 
 
 def _verdict_cell(verdict: Verdict, tally: ComparisonTally) -> Cell:
@@ -205,48 +199,6 @@ def mean_table(means: Sequence[Mean], *, page: ComparePage) -> str:
         for variant in dict.fromkeys(mean.variant for mean in means)
     ]
     return table(columns, rows, label="geometric means") if rows else ""
-
-
-def row_sections(rows: Sequence[ComparedRow], *, page: ComparePage) -> list[str]:
-    """Return the tables of `rows`: changes, and behind a fold everything else.
-
-    Without changes, or with a single verdict, nothing is folded. A verdict shows its first
-    SHOWN_ROWS, a folded one its first _FOLDED_ROWS.
-    """
-    common = common_dimensions(row.candidate_case for row in page.tally.by_case.values())
-    draw = functools.partial(
-        _row_table, page=page, varied=[name for name in DIMENSIONS if name not in common]
-    )
-    changed = [row for row in rows if row.verdict in VERDICT_STYLES]
-    calm = {
-        verdict: [row for row in rows if row.verdict is verdict]
-        for verdict in _ORDER
-        if verdict not in VERDICT_STYLES
-    }
-    if len({row.verdict for row in rows}) == 1:
-        return [draw(rows, label="comparisons", most=SHOWN_ROWS)]
-    sections = []
-    if changed:
-        sections.append(draw(changed, label="comparisons", most=SHOWN_ROWS))
-    sections += [
-        collapsible(
-            f"{str(verdict).capitalize()}: {len(part)}",
-            draw(part, label=verdict, most=_FOLDED_ROWS),
-        )
-        for verdict, part in calm.items()
-        if part
-    ]
-    return sections
-
-
-def _row_table(
-    rows: Sequence[ComparedRow], *, page: ComparePage, varied: Sequence[str], label: str, most: int
-) -> str:
-    cells = [_row_cells(row, page=page, varied=varied) for row in rows[:most]]
-    shown = table(_ROW_COLUMNS, cells, label=label)
-    num_left = len(rows) - most
-    more = banner(f"{num_left} further rows: the filters narrow it, the CSV file has all.")
-    return shown + (more if num_left > 0 else "")
 
 
 def suggestions(page: ComparePage, *, summaries: Sequence[RunSummary]) -> str:
@@ -294,36 +246,13 @@ def _against(baseline: Run, candidate: Run) -> str:
     return compare_url(CompareState(baseline=baseline.id, candidate=candidate.id))
 
 
-def level_table(pairs: Sequence[LevelPair], *, page: ComparePage) -> str:
-    """Return the levels of both runs side by side, for runs that do not compare."""
-    scale = _scale(pairs)
-    common = common_dimensions(pair.candidate_case for pair in page.levels)
-    # The device is that of the environment, which the page shows above.
-    varied = [name for name in DIMENSIONS[:3] if name not in common]
-    rows = [
-        (
-            Cell(
-                text=name_of(pair.baseline_case, pair.candidate_case),
-                style="strong wraps",
-                title=pair.candidate_case.key,
-                notes=_dimension_notes(pair.candidate_case, varied),
-            ),
-            _level_cell(pair.baseline, scale, run=page.baseline, case=pair.baseline_case),
-            _level_cell(pair.candidate, scale, run=page.candidate, case=pair.candidate_case),
-            Cell(text=_ratio_text(pair), style="quiet"),
-        )
-        for pair in pairs[:SHOWN_ROWS]
-    ]
-    return table(_LEVEL_COLUMNS, rows, label="levels of both runs")
-
-
 def side_table(page: ComparePage) -> str:
     """Return the facts of the two runs."""
     rows = [
         (
             Cell(text=name, style="quiet"),
             Cell(text=run.id, href=run_url(run.id)),
-            Cell(text=moment(run.started_at)),
+            time_cell(run.started_at),
             Cell(text=run.revision, style="revision"),
             Cell(text=run.toolchain),
             Cell(text=run.machine),
@@ -375,8 +304,9 @@ def one_sided_text(page: ComparePage) -> str:
         (Cell(text=row.candidate_case.key, style="prose"), Cell(text=row.reason)) for row in rows
     ]
     columns = (HtmlColumn(label="case"), HtmlColumn(label="why there is no comparison"))
-    content = table(columns, cells[:SHOWN_ROWS], label="cases in only one run")
-    return collapsible(f"Cases in only one run: {len(rows)}", content)
+    content = table(columns, cells[:_SHOWN_ROWS], label="cases in only one run")
+    more = f", the first {_SHOWN_ROWS} below" if len(rows) > _SHOWN_ROWS else ""
+    return collapsible(f"Cases in only one run: {len(rows)}{more}", content)
 
 
 def _rank(row: ComparedRow) -> tuple[int, float, str, str]:
@@ -389,66 +319,6 @@ def _worse(row: ComparedRow) -> float:
         return math.inf if row.verdict is Verdict.REGRESSION else 0.0
     is_lower = METRICS[row.metric].direction is Direction.LOWER_IS_BETTER
     return math.log(row.ratio) if is_lower else -math.log(row.ratio)
-
-
-def _row_cells(row: ComparedRow, *, page: ComparePage, varied: Sequence[str]) -> tuple[Cell, ...]:
-    numbers = [value for value in (row.baseline, row.candidate) if value is not None]
-    scale = scale_for(row.unit, numbers)
-    interval = ""
-    if row.low is not None and row.high is not None and row.low != row.high:
-        interval = percent_interval((100 * (row.low - 1), 100 * (row.high - 1)))
-    before, after = (
-        Cell(text="-" if value is None else scale.text(value), style="" if numbers else "quiet")
-        for value in (row.baseline, row.candidate)
-    )
-    return (
-        Cell(
-            text=change_of(row),
-            style=VERDICT_STYLES.get(row.verdict, ""),
-            notes=(Note(text=interval),) if interval else (),
-        ),
-        Cell(
-            text=name_of(row.baseline_case, row.candidate_case),
-            href=series_url(
-                row.candidate_case.key,
-                metric="" if row.metric not in METRICS else row.metric,
-                machine=page.candidate.machine,
-                toolchain=page.candidate.toolchain,
-                result=row.result_id,
-            ),
-            style="strong wraps",
-            title=row.candidate_case.key,
-            notes=_dimension_notes(row.candidate_case, varied),
-        ),
-        Cell(text=metric_label(row.metric)),
-        before,
-        dataclasses.replace(after, notes=_machine_notes(row)),
-        Cell(text=str(row.verdict), notes=_row_links(row, page=page)),
-        Cell(text=row.reason, style="prose", title=row.reason),
-    )
-
-
-def _dimension_notes(case: Case, varied: Sequence[str]) -> tuple[Note, ...]:
-    dimensions = " ".join(str(getattr(case, name)) for name in varied)
-    return (Note(text=dimensions),) if dimensions else ()
-
-
-def _machine_notes(row: ComparedRow) -> tuple[Note, ...]:
-    if row.machine_ratio is None:
-        return ()
-    return (Note(text=f"machine {percent(100 * (row.machine_ratio - 1))}"),)
-
-
-def _row_links(row: ComparedRow, *, page: ComparePage) -> tuple[Note, ...]:
-    if row.is_one_sided or not row.has_kernels:
-        return ()
-    state = KernelDiffState(
-        baseline_run=page.baseline.id,
-        baseline_case=row.baseline_case.key,
-        candidate_run=page.candidate.id,
-        candidate_case=row.candidate_case.key,
-    )
-    return (Note(text="kernel diff", href=kernel_diff_url(state)),)
 
 
 def change_of(row: ComparedRow) -> str:
@@ -484,27 +354,3 @@ def _mean_cell(mean: Mean | None) -> Cell:
         title=f"cases from {percent(low)} to {percent(high)}",
         notes=(Note(text=f"{mean.num_common} of {mean.num_cases} cases"),),
     )
-
-
-def _scale(pairs: Sequence[LevelPair]) -> Scale:
-    values = [
-        level.median
-        for pair in pairs
-        for level in (pair.baseline, pair.candidate)
-        if level.median is not None
-    ]
-    return scale_for(next((pair.unit for pair in pairs if pair.unit), ""), values)
-
-
-def _level_cell(level: Level, scale: Scale, *, run: Run, case: Case) -> Cell:
-    href = run_url(run.id, case_key=case.key)
-    if level.median is None or level.low is None or level.high is None:
-        text = "-" if level.outcome is None else outcome_label(level.outcome)
-        return Cell(text=text, href=href, style="quiet")
-    notes = interval_notes(level.low, level.high, scale=scale)
-    return Cell(text=scale.text(level.median), href=href, notes=notes)
-
-
-def _ratio_text(pair: LevelPair) -> str:
-    before, after = pair.baseline.median, pair.candidate.median
-    return "-" if not before or after is None else f"{after / before:.2f}x"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import streamlit as st
 
@@ -14,14 +14,18 @@ from compile_hud.app.components.machine_status import machine_notice
 from compile_hud.app.components.page_frame import (
     banners,
     choose,
-    empty_store,
-    no_result,
+    link_button,
+    load_runs_with_results,
+    or_all,
     stale_note,
     state_page,
 )
+from compile_hud.app.components.table.columns import DataTable
+from compile_hud.app.components.table.filters import draw_count
+from compile_hud.app.components.table.view import draw_table
 from compile_hud.app.data import store
+from compile_hud.app.data.cache import computed_once
 from compile_hud.app.data.commands import comparing_command, run_command
-from compile_hud.app.data.runs import load_newest_runs
 from compile_hud.app.ui.format import metric_label
 from compile_hud.app.ui.html import banner, caption, collapsible, heading
 from compile_hud.app.ui.share import Share, file_name, show_share
@@ -29,15 +33,14 @@ from compile_hud.app.ui.urls import OVERVIEW_METRICS, CompareState, compare_url,
 from compile_hud.app.views.compare.data import load_compare
 from compile_hud.app.views.compare.markdown import compare_markdown
 from compile_hud.app.views.compare.records import ComparedRow, ComparePage
+from compile_hud.app.views.compare.row_table import level_table, row_table
 from compile_hud.app.views.compare.tables import (
     compared_csv,
     headline,
-    level_table,
     mean_table,
     metrics_of,
     models_of,
     one_sided_text,
-    row_sections,
     run_label,
     shown_rows,
     side_table,
@@ -50,15 +53,14 @@ from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.summaries import RunSummary
 
 LEVELS_CAPTION = (
-    "The levels of both runs, side by side. The environments differ, so changes cannot be"
-    " attributed to the code: there is no verdict, and a new baseline starts with the candidate."
+    "No verdict: the environments differ, so a change cannot be attributed to the code. A new"
+    " baseline starts with the candidate."
 )
 # A longer list of differences pushes the table off the screen.
 _SHOWN_DIFFERENCES = 5
 MEANS_CAPTION = (
-    "Unweighted geometric mean of candidate / baseline over the cases that are ok on both sides."
-    " The tooltip has the minimum and the maximum. Means are not tested for significance, since"
-    " the cases of one run are correlated."
+    "Geometric mean of candidate / baseline over the cases that are ok on both sides. Means are"
+    " not tested: cases of one run are correlated."
 )
 
 
@@ -66,12 +68,8 @@ def show() -> None:
     """Draw the comparison of two runs."""
     state, problems = parse_compare(st.query_params.to_dict())
     banners(problems)
-    summaries = load_newest_runs().value
+    summaries = load_runs_with_results()
     if not summaries:
-        empty_store(store.store_name())
-        return
-    if not any(summary.num_by_outcome for summary in summaries):
-        no_result(summaries)
         return
     try:
         loaded = load_compare(state)
@@ -88,7 +86,7 @@ def show() -> None:
     show_choices(state, summaries, variants=page.variants)
     st.html(side_table(page))
     rows = shown_rows(page, state)
-    _show_share(page, state, rows)
+    show_share_of(page, state, rows)
     if others := suggestions(page, summaries=summaries):
         st.html(collapsible("Compare the candidate with", others))
     show_environment(page)
@@ -98,10 +96,22 @@ def show() -> None:
         text = ["Choose two variants of it, or another run."]
         state_page("Both sides are the same run", text=text)
     else:
-        _show_comparison(page, state, rows)
+        show_comparison(page, state, rows, version=loaded.version)
 
 
-def _show_comparison(page: ComparePage, state: CompareState, rows: Sequence[ComparedRow]) -> None:
+def show_comparison(
+    page: ComparePage,
+    state: CompareState,
+    rows: Sequence[ComparedRow],
+    *,
+    version: int,
+    url: Callable[[CompareState], str] = compare_url,
+) -> None:
+    """Draw the verdicts of two runs.
+
+    `version` is the store's at which `page` was read; `url` makes the address of the page with
+    other filters.
+    """
     if moved := machine_notice(page.machine):
         st.html(banner(moved))
     st.html(verdict_tiles(page))
@@ -115,15 +125,22 @@ def _show_comparison(page: ComparePage, state: CompareState, rows: Sequence[Comp
     st.html(heading("Case by case, worst first", level=2))
     show_filters(page, state)
     if not rows:
-        show_no_match(page, state)
+        show_no_match(page, state, url=url)
         return
-    for section in row_sections(rows, page=page):
-        st.html(section)
+    draw_count(len(rows), len(page.rows), noun="comparisons")
+    # Thousands of rows take longer than everything else on the page.
+    table = computed_once(_row_table)(store.store_url(), version, state, _rows=rows, _page=page)
+    draw_table(table, key="comparisons")
     if lonely := one_sided_text(page):
         st.html(lonely)
 
 
-def _show_share(page: ComparePage, state: CompareState, rows: Sequence[ComparedRow]) -> None:
+def _row_table(*_key: object, _rows: Sequence[ComparedRow], _page: ComparePage) -> DataTable:
+    return row_table(_rows, page=_page)
+
+
+def show_share_of(page: ComparePage, state: CompareState, rows: Sequence[ComparedRow]) -> None:
+    """Draw the buttons that share the comparison; its address names both runs."""
     command = comparing_command(page.baseline, page.candidate)
     share = Share(
         name=file_name("compare", page.baseline.id, page.candidate.id),
@@ -175,7 +192,7 @@ def show_choices(
             baseline_variant=state.candidate_variant,
             candidate_variant=state.baseline_variant,
         )
-        st.link_button("Swap sides", compare_url(swapped))
+        link_button("Swap sides", compare_url(swapped))
 
 
 def show_environment(page: ComparePage) -> None:
@@ -216,7 +233,7 @@ def show_refusal(page: ComparePage, state: CompareState) -> None:
         text = ["The two runs have no model in common in the same phase, shape, dtype and variant."]
         state_page("Nothing in common", text=text)
         return
-    st.html(level_table(pairs, page=page))
+    draw_table(level_table(pairs, page=page), key="levels")
     st.html(caption(LEVELS_CAPTION))
 
 
@@ -229,7 +246,7 @@ def show_filters(page: ComparePage, state: CompareState) -> None:
             options=["", *map(str, Verdict)],
             value=state.verdict,
             width=160,
-            format_func=_or_all,
+            format_func=or_all,
         )
         choose(
             "Metric",
@@ -245,12 +262,8 @@ def show_filters(page: ComparePage, state: CompareState) -> None:
             options=["", *models_of(page)],
             value=state.model,
             width=200,
-            format_func=_or_all,
+            format_func=or_all,
         )
-
-
-def _or_all(value: str) -> str:
-    return value or "all"
 
 
 def show_no_other(error: NotFoundError, summaries: tuple[RunSummary, ...]) -> None:
@@ -286,7 +299,9 @@ def show_no_other(error: NotFoundError, summaries: tuple[RunSummary, ...]) -> No
     )
 
 
-def show_no_match(page: ComparePage, state: CompareState) -> None:
+def show_no_match(
+    page: ComparePage, state: CompareState, *, url: Callable[[CompareState], str]
+) -> None:
     """Draw which filter leaves no row."""
     one_less = [
         f"{name} ({num})"
@@ -299,4 +314,4 @@ def show_no_match(page: ComparePage, state: CompareState) -> None:
         text.append(f"Setting one of these back to all shows rows: {', '.join(one_less)}.")
     state_page("Nothing matches the filters", text=text)
     everything = dataclasses.replace(state, verdict="", metric="", model="")
-    st.link_button("Show everything", compare_url(everything))
+    link_button("Show everything", url(everything))

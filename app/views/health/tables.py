@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+from compile_hud.app.components.table.columns import (
+    DataTable,
+    Link,
+    LinkColumn,
+    NumberColumn,
+    TextColumn,
+    TimeColumn,
+    data_table,
+)
 from compile_hud.app.data.health import HealthPage
-from compile_hud.app.ui.format import age, duration, moment, quantity
-from compile_hud.app.ui.html import Cell, HtmlColumn, table
+from compile_hud.app.ui.format import age, duration, local_moment, moment, quantity
+from compile_hud.app.ui.html import Cell, HtmlColumn, table, time_cell
 from compile_hud.app.ui.urls import run_url
 from compile_hud.db.jobs.health import DiskState, SchedulerState
 from compile_hud.db.jobs.queue import JobState, QueuedJob
@@ -37,14 +46,15 @@ _NEXT_COLUMNS = (
     HtmlColumn(label="note"),
 )
 _JOB_COLUMNS = (
-    HtmlColumn(label="asked for"),
-    HtmlColumn(label="state"),
-    HtmlColumn(label="suite"),
-    HtmlColumn(label="toolchain", is_spare=True),
-    HtmlColumn(label="by"),
-    HtmlColumn(label="attempts", is_number=True),
-    HtmlColumn(label="run"),
-    HtmlColumn(label="why"),
+    LinkColumn(label="run", help="opens it"),
+    TimeColumn(label="requested"),
+    TextColumn(label="state"),
+    TextColumn(label="suite"),
+    TextColumn(label="toolchain"),
+    TextColumn(label="by"),
+    NumberColumn(label="attempts"),
+    TextColumn(label="taken by", is_hidden=True),
+    TextColumn(label="why"),
 )
 _DEVICE_COLUMNS = (
     HtmlColumn(label="machine"),
@@ -158,7 +168,7 @@ def scheduler_table(page: HealthPage, *, now: datetime) -> str:
             ),
             Cell(text=item.current_job or "waits", style="prose"),
             Cell(text=age(item.heartbeat_at, now=now), title=moment(item.heartbeat_at)),
-            Cell(text=moment(item.started_at)),
+            time_cell(item.started_at),
             Cell(text=str(item.num_waiting)),
             Cell(text=item.version),
             Cell(text=item.process, style="quiet"),
@@ -190,32 +200,29 @@ def next_table(page: HealthPage, *, now: datetime) -> str:
     return _table(_NEXT_COLUMNS, rows, label="next runs")
 
 
-def job_table(jobs: Iterable[QueuedJob], *, label: str, now: datetime) -> str:
-    """Return a row for each job, "" without any."""
+def job_table(jobs: Iterable[QueuedJob], *, label: str) -> DataTable | None:
+    """Return a row for each job, None without any."""
     rows = [
         (
-            Cell(text=age(job.enqueued_at, now=now), title=moment(job.enqueued_at)),
-            Cell(
-                text="at work" if job.state is JobState.LEASED else str(job.state),
-                style="strong" if job.state is JobState.FAILED else "",
-                title=job.holder or "",
-            ),
-            Cell(text=job.suite),
-            Cell(text=job.toolchain),
-            Cell(text=job.trigger, style="prose"),
-            Cell(text=str(job.num_attempts)),
-            Cell(text=job.run_id or "-", href=run_url(job.run_id) if job.run_id else ""),
-            Cell(text=_job_note(job), style="prose"),
+            Link(job.run_id, run_url(job.run_id)) if job.run_id else None,
+            job.enqueued_at,
+            "at work" if job.state is JobState.LEASED else str(job.state),
+            job.suite,
+            job.toolchain,
+            job.trigger,
+            job.num_attempts,
+            job.holder or None,
+            _job_note(job) or None,
         )
         for job in jobs
     ]
-    return _table(_JOB_COLUMNS, rows, label=label)
+    return data_table(_JOB_COLUMNS, rows, label=label) if rows else None
 
 
 def _job_note(job: QueuedJob) -> str:
     machine = f"on {job.machine}" if job.machine else ""
     is_waiting = job.state is JobState.QUEUED and job.due_at is not None
-    until = f"not before {moment(job.due_at)}" if is_waiting and job.due_at else ""
+    until = f"not before {local_moment(job.due_at)}" if is_waiting and job.due_at else ""
     when = ", ".join(part for part in (machine, until) if part)
     return ": ".join(part for part in (when, job.reason) if part)
 

@@ -7,6 +7,8 @@ import streamlit as st
 from compile_hud.app import clock
 from compile_hud.app.auth import access
 from compile_hud.app.components.page_frame import banners, guarded, state_page
+from compile_hud.app.components.table.columns import DataTable
+from compile_hud.app.components.table.view import draw_table
 from compile_hud.app.data.health import FRESH_S, HealthPage, load_health_page, send_again
 from compile_hud.app.ui.flash import set_flash, show_flash
 from compile_hud.app.ui.html import banner, caption, heading
@@ -25,6 +27,7 @@ from compile_hud.app.views.health.tables import (
 from compile_hud.db.shared.access_rules import Role
 
 _SEND = "send-again"
+_SHOWN_ROWS = 10
 
 
 def show() -> None:
@@ -59,20 +62,24 @@ def _draw_now() -> None:
             "No scheduler has used this store", text=text, commands=["hud up", "hud schedule"]
         )
     for title, content in _sections(page):
-        if content:
-            st.html(heading(title, level=2))
+        if not content:
+            continue
+        st.html(heading(title, level=2))
+        if isinstance(content, str):
             st.html(content)
+        else:
+            draw_table(content, key=f"health-{content.label}", max_rows=_SHOWN_ROWS)
     _show_dead(page)
 
 
-def _sections(page: HealthPage) -> list[tuple[str, str]]:
+def _sections(page: HealthPage) -> list[tuple[str, str | DataTable | None]]:
     now = clock.now()
     health = page.health
     return [
         ("Schedulers", scheduler_table(page, now=now)),
         ("Next runs", next_table(page, now=now)),
-        ("Queue", job_table(health.open_jobs, label="jobs in the queue", now=now)),
-        ("Jobs that ended", job_table(health.ended_jobs, label="jobs that ended", now=now)),
+        ("Queue", job_table(health.open_jobs, label="jobs in the queue")),
+        ("Jobs that ended", job_table(health.ended_jobs, label="jobs that ended")),
         ("Devices", device_table(page)),
         ("Disks", disk_table(page)),
         ("Messages", receiver_table(page)),

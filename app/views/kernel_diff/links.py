@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Sequence
 
-from compile_hud.app.components.result_matrix import DIMENSIONS
+from compile_hud.app.components.matrix.result_matrix import DIMENSIONS
+from compile_hud.app.components.table.columns import Link
 from compile_hud.app.data.page_records import RunPage
 from compile_hud.app.ui.html import Cell, HtmlColumn, table
 from compile_hud.app.ui.theme import VERDICT_STYLES
@@ -56,21 +57,21 @@ def kernel_links(
     return links
 
 
-def point_cell(
+def point_link(
     points: Sequence[TrendPoint], number: int, *, case_key: str, profiled: Collection[str]
-) -> Cell:
+) -> Link | None:
     """Return the link from a point of a series to its diff with the previous point.
 
     `profiled` are the ids of the runs that have kernels of the case.
     """
     if number == 0 or not all(points[index].run_id in profiled for index in (number - 1, number)):
-        return Cell(text="")
+        return None
     state = KernelDiffState(
         baseline_run=points[number - 1].run_id,
         baseline_case=case_key,
         candidate_run=points[number].run_id,
     )
-    return Cell(text="diff", href=kernel_diff_url(state))
+    return Link("diff", kernel_diff_url(state))
 
 
 def alert_kernel_table(kernels: AlertKernels) -> str:

@@ -8,7 +8,16 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from compile_hud.app.components.evidence import difference_table
-from compile_hud.app.ui.format import exact_times, microseconds, moment, percent
+from compile_hud.app.components.table.columns import (
+    DataTable,
+    Link,
+    LinkColumn,
+    NumberColumn,
+    TextColumn,
+    VerdictColumn,
+    data_table,
+)
+from compile_hud.app.ui.format import Scale, exact_times, local_moment, microseconds, percent
 from compile_hud.app.ui.html import (
     Cell,
     HtmlColumn,
@@ -35,23 +44,39 @@ from compile_hud.db.records.results import Verdict
 from compile_hud.db.shared.text import counted, one_line, shortened, signed_us, significant
 
 SIDES = ("baseline", "candidate")
-# One screen and a half; the rest is behind a fold.
-SHOWN_ROWS = 30
 _MARKDOWN_ROWS = 10
 _NUM_KERNELS = 12
 _NAME_LENGTH, _TEXT_LENGTH = 120, 300
 _MARKDOWN = re.compile(r"([\\`*_\[\]<|~])")
+# Numbers of this scale add up, as the headline says.
+_US = Scale(1e-6, "us")
+_LABEL_WIDTH, _WHY_WIDTH = 300, 340
 _COLUMNS = (
-    HtmlColumn(label="", title="opens the row: facts, origins, code of both sides", is_number=True),
-    HtmlColumn(label="contributes (us)", title="candidate less baseline", is_number=True),
-    HtmlColumn(label="class"),
-    HtmlColumn(label="kernel"),
-    HtmlColumn(label="calls before", title="an iteration, baseline", is_number=True, is_spare=True),
-    HtmlColumn(label="calls now", title="an iteration, candidate", is_number=True, is_spare=True),
-    HtmlColumn(label="time before (us)", title="an iteration, baseline", is_number=True),
-    HtmlColumn(label="time now (us)", title="an iteration, candidate", is_number=True),
-    HtmlColumn(label="why"),
-    HtmlColumn(label="matched by", title="what both sides have in common", is_spare=True),
+    NumberColumn(label="row", width=50),
+    LinkColumn(
+        label="kernel",
+        help="opens the row: facts, origins, code of both sides",
+        width=_LABEL_WIDTH,
+        is_pinned=True,
+    ),
+    NumberColumn(
+        label="contributes",
+        help="candidate less baseline",
+        scale=_US,
+        unit="s",
+        decimals=1,
+        is_signed=True,
+    ),
+    VerdictColumn(label="beyond noise"),
+    TextColumn(label="class"),
+    NumberColumn(label="calls before", help="an iteration, baseline"),
+    NumberColumn(label="calls now", help="an iteration, candidate"),
+    NumberColumn(
+        label="time before", help="an iteration, baseline", scale=_US, unit="s", decimals=1
+    ),
+    NumberColumn(label="time now", help="an iteration, candidate", scale=_US, unit="s", decimals=1),
+    TextColumn(label="why", width=_WHY_WIDTH),
+    TextColumn(label="matched by", help="what both sides have in common"),
 )
 _SIDE_COLUMNS = (
     HtmlColumn(label=""),
@@ -146,24 +171,15 @@ def classes_of(page: DiffPage) -> dict[str, int]:
     return counts
 
 
-def diff_tables(page: DiffPage, state: KernelDiffState) -> str:
-    """Return the rows that pass the filter of `state`, the largest first; "" for none.
+def diff_table(page: DiffPage, state: KernelDiffState) -> DataTable | None:
+    """Return the rows that pass the filter of `state`, the largest first; None for none.
 
-    The opened row is never behind the fold.
+    A link opens its row, and closes the opened one.
     """
     rows = [row for row in page.rows if state.change in ("", row.kind)]
     if not rows:
-        return ""
-    opened = next((opened for opened, row in enumerate(rows) if str(row.number) == state.row), 0)
-    num_shown = max(SHOWN_ROWS, opened + 1)
-    rest_s = math.fsum(row.contribution_s for row in rows[num_shown:])
-    return long_table(
-        _COLUMNS,
-        [_cells(row, state) for row in rows],
-        label="changes of kernels",
-        num_shown=num_shown,
-        rest=f"further rows, {signed_us(rest_s)} us together",
-    )
+        return None
+    return data_table(_COLUMNS, [_cells(row, state) for row in rows], label="changes of kernels")
 
 
 def row_facts(row: DiffRow) -> str:
@@ -277,7 +293,7 @@ def _tile(text: str, *, note: str = "") -> Cell:
 def _side_cells(side: DiffSide) -> tuple[Cell, ...]:
     run = side.run
     return (
-        Cell(text=run.id, href=run_url(run.id), notes=(Note(text=moment(run.started_at)),)),
+        Cell(text=run.id, href=run_url(run.id), notes=(Note(text=local_moment(run.started_at)),)),
         Cell(
             text=side.case_key or "none yet",
             href=run_url(run.id, case_key=side.case_key) if side.case else "",
@@ -294,24 +310,21 @@ def _side_cells(side: DiffSide) -> tuple[Cell, ...]:
     )
 
 
-def _cells(row: DiffRow, state: KernelDiffState) -> tuple[Cell, ...]:
+def _cells(row: DiffRow, state: KernelDiffState) -> tuple[object, ...]:
     is_open = state.row == str(row.number)
     row_number = "" if is_open else str(row.number)
     href = kernel_diff_url(dataclasses.replace(state, row=row_number))
     return (
-        Cell(text=str(row.number), href=href, title="closes it" if is_open else "opens it"),
-        Cell(text=signed_us(row.contribution_s), style=VERDICT_STYLES.get(row.verdict, "")),
-        Cell(text=class_words(row.kind)),
-        Cell(
-            text=shortened(row.label, limit=_NAME_LENGTH),
-            href=href,
-            title=row.label,
-            style="symbol strong" if is_open else "symbol",
-        ),
-        *(Cell(text=_calls(side)) for side in (row.baseline, row.candidate)),
-        *(Cell(text=_time(time_s)) for time_s in (row.before_s, row.after_s)),
-        Cell(text=row.text, style="prose whole", title=row.text),
-        Cell(text=_matched(row), style="quiet wraps"),
+        row.number,
+        Link(f"{row.label} (open)" if is_open else row.label, href),
+        row.contribution_s,
+        row.verdict if row.verdict in VERDICT_STYLES else None,
+        class_words(row.kind),
+        *(_num_calls(side) for side in (row.baseline, row.candidate)),
+        row.before_s,
+        row.after_s,
+        row.text,
+        _matched(row),
     )
 
 
@@ -354,16 +367,8 @@ def _joined(texts: Iterable[str]) -> str:
     return shortened(", ".join(sorted(texts)), limit=_TEXT_LENGTH)
 
 
-def _calls(kernels: Sequence[Kernel]) -> str:
-    if not kernels:
-        return "-"
-    number = math.fsum(kernel.count for kernel in kernels)
-    # The number is a mean over iterations, which mostly have the same calls.
-    return f"{number:,.0f}" if number.is_integer() else significant(number)
-
-
-def _time(time_s: float | None) -> str:
-    return "-" if time_s is None else microseconds(time_s)
+def _num_calls(kernels: Sequence[Kernel]) -> float | None:
+    return math.fsum(kernel.count for kernel in kernels) if kernels else None
 
 
 def _counter(value: float | None) -> str:

@@ -11,14 +11,17 @@ from compile_hud.app.components.page_frame import (
     banners,
     choose,
     draw_code,
+    link_button,
     not_found_page,
     stale_note,
     state_page,
 )
+from compile_hud.app.components.table.view import draw_table
 from compile_hud.app.data.runs import load_newest_runs
 from compile_hud.app.ui.code import HighlightedCode, code_of, unified_diff
-from compile_hud.app.ui.format import moment
-from compile_hud.app.ui.html import banner, caption, collapsible, escaped, heading
+from compile_hud.app.ui.format import local_moment
+from compile_hud.app.ui.html import banner, caption, collapsible, heading
+from compile_hud.app.ui.legend import legend
 from compile_hud.app.ui.share import HERE, Share, file_name, show_share
 from compile_hud.app.ui.urls import KernelDiffState, kernel_diff_url, parse_kernel_diff, swapped
 from compile_hud.app.views.kernel_diff.data import CLASSES, load_kernel_diff
@@ -26,7 +29,7 @@ from compile_hud.app.views.kernel_diff.records import DiffPage, DiffRow, DiffSid
 from compile_hud.app.views.kernel_diff.tables import (
     SIDES,
     classes_of,
-    diff_tables,
+    diff_table,
     environment_table,
     fact_table,
     headline,
@@ -37,21 +40,19 @@ from compile_hud.app.views.kernel_diff.tables import (
     side_table,
     sum_table,
 )
-from compile_hud.app.views.kernel_diff.waterfall import waterfall, waterfall_steps
+from compile_hud.app.views.kernel_diff.waterfall import (
+    waterfall,
+    waterfall_legend,
+    waterfall_steps,
+)
 from compile_hud.db.errors import NotFoundError
 from compile_hud.db.records.kernels import KernelSource
 from compile_hud.db.records.results import Case
 from compile_hud.db.records.summaries import RunSummary
 from compile_hud.db.shared.text import short_revision
 
-WATERFALL_CAPTION = (
-    "Each bar begins where the one above ends; the last is the whole difference. The numbers are"
-    " those of the table. Orange: slower. Blue: faster. Grey: within noise or not tested."
-)
-UNEXPLAINED_CAPTION = (
-    " Kernels are timed under the profiler and latencies without it. A difference between the"
-    " sides in profiling cost, or in disturbance, remains unexplained."
-)
+WATERFALL_CAPTION = "Each bar begins where the one above ends; the last is the whole difference."
+UNEXPLAINED_CAPTION = "Unexplained: kernels are timed under the profiler, latencies without it."
 # With more cases the page has a choice of the model first: the browser is slow with a list of
 # thousands.
 _MAX_CASES = 60
@@ -145,7 +146,7 @@ def show_choices(
     """Draw the choices: a run and a case on each side, of one model if there are many."""
     labels = {
         item.run.id: "  ".join(
-            (moment(item.run.started_at), item.run.id, short_revision(item.run.revision))
+            (local_moment(item.run.started_at), item.run.id, short_revision(item.run.revision))
         )
         for item in summaries
     }
@@ -156,7 +157,7 @@ def show_choices(
             _choose_model(page, models)
         for name, side in zip(SIDES, sides, strict=True):
             _choose_side(name, side, labels=labels, cases=_cases_of(side, models))
-        st.link_button("Swap sides", kernel_diff_url(swapped(state)))
+        link_button("Swap sides", kernel_diff_url(swapped(state)))
 
 
 def show_diff_share(page: DiffPage, state: KernelDiffState) -> None:
@@ -172,10 +173,10 @@ def show_diff_share(page: DiffPage, state: KernelDiffState) -> None:
 def show_waterfall(page: DiffPage, state: KernelDiffState) -> None:
     """Draw the contribution of each change to the difference."""
     st.html(heading("What contributes", level=2))
-    text = WATERFALL_CAPTION + (UNEXPLAINED_CAPTION if page.unexplained_s else "")
-    words = escaped(text, limit=len(text))
-    bars = waterfall(waterfall_steps(page), state)
-    st.html(f'{bars}<div class="hud-legend">{words}</div>')
+    steps = waterfall_steps(page)
+    st.html(legend(waterfall_legend(steps)) + waterfall(steps, state))
+    words = [WATERFALL_CAPTION, *([UNEXPLAINED_CAPTION] if page.unexplained_s else [])]
+    st.html(caption(" ".join(words)))
 
 
 def show_table(page: DiffPage, state: KernelDiffState) -> None:
@@ -190,8 +191,11 @@ def show_table(page: DiffPage, state: KernelDiffState) -> None:
         format_func=lambda kind: _class_label(kind, counts),
         width=260,
     )
-    shown = diff_tables(page, state)
-    st.html(shown or banner(f"No row has the class {state.change}."))
+    table = diff_table(page, state)
+    if table is None:
+        st.html(banner(f"No row has the class {state.change}."))
+    else:
+        draw_table(table, key="kernel-diff")
 
 
 def show_row(page: DiffPage, row: DiffRow, *, state: KernelDiffState) -> None:
@@ -212,7 +216,7 @@ def show_row(page: DiffPage, row: DiffRow, *, state: KernelDiffState) -> None:
         st.html(heading("Where it comes from", level=3))
         st.html(origins)
     closed = dataclasses.replace(state, row="")
-    st.link_button("Close the row", kernel_diff_url(closed))
+    link_button("Close the row", kernel_diff_url(closed))
 
 
 def _show_code(row: DiffRow, sources: Mapping[str, KernelSource]) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from compile_hud.app.ui.html import escaped, link
+from compile_hud.app.ui.legend import LegendItem
 from compile_hud.app.ui.theme import VERDICT_STYLES
 from compile_hud.app.ui.urls import KernelDiffState, kernel_diff_url
 from compile_hud.app.views.kernel_diff.records import DiffPage, DiffRow, class_words
@@ -109,6 +110,19 @@ def waterfall(steps: Sequence[WaterfallBar], state: KernelDiffState) -> str:
         f'<div class="hud-legend">{LABEL}</div><div class="hud-waterfall" role="group"'
         f' aria-label="{LABEL}" style="--zero:{position(0.0)}">{"".join(items)}</div>'
     )
+
+
+def waterfall_legend(steps: Sequence[WaterfallBar]) -> tuple[LegendItem, ...]:
+    """Return the signs of these bars."""
+    verdicts = {step.verdict for step in steps}
+    items = [
+        LegendItem(sign=f"bar-{VERDICT_STYLES[verdict]}", text=_WORDS[verdict])
+        for verdict in (Verdict.REGRESSION, Verdict.IMPROVEMENT)
+        if verdict in verdicts
+    ]
+    if verdicts - set(VERDICT_STYLES):
+        items.append(LegendItem(sign="bar-grey", text="within noise, or not tested"))
+    return tuple(items)
 
 
 def _step(row: DiffRow) -> WaterfallBar:

@@ -11,7 +11,7 @@ from compile_hud.app.ui.html import Bar, Cell, HtmlColumn, Note, Part, escaped, 
 from compile_hud.app.ui.theme import known_kind
 from compile_hud.app.ui.urls import perfetto_url, run_url, trace_url
 from compile_hud.db.records.kernels import IDLE, Kernel, Profile
-from compile_hud.db.shared.text import significant
+from compile_hud.db.shared.text import counted, significant
 
 PROFILED, LATENCY, REMAINDER = "profiled", "latency", "remainder"
 ADDED = "idle that recording adds"
@@ -139,7 +139,7 @@ def header_facts(page: KernelsPage) -> list[tuple[str, Cell]]:
     ]
     profile = page.profile
     if profile is not None:
-        pairs.append(("profiled", Cell(text=f"{profile.num_iterations} iterations")))
+        pairs.append(("profiled", Cell(text=counted(profile.num_iterations, "iteration"))))
         if profile.busy is not None:
             pairs.append(("device", _device_cell(profile)))
         if profile.overlap_s:

@@ -5,15 +5,33 @@ Colour shows the kind of a kernel; labels, shapes and tooltips show it too.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
 
-from compile_hud.app.ui.charts import Row, chart_of, finished, picks, time_axis
+from compile_hud.app.ui.charts import (
+    LOCAL_TIME,
+    LOG_SUFFIX,
+    Row,
+    chart_of,
+    finished,
+    log_axis,
+    number_axis,
+    picks,
+    time_axis,
+    time_scale,
+)
 from compile_hud.app.ui.format import moment, quantity, roofline_text, scale_for
-from compile_hud.app.ui.theme import KIND_COLOURS, KIND_INK, MIXED_KINDS, NEUTRAL, known_kind
+from compile_hud.app.ui.legend import LegendItem
+from compile_hud.app.ui.theme import (
+    KIND_COLOURS,
+    KIND_INK,
+    KIND_SHAPES,
+    MIXED_KINDS,
+    NEUTRAL,
+    known_kind,
+)
 from compile_hud.app.views.kernels.icicle import LEVELS, SEVERAL, Rect
 from compile_hud.app.views.kernels.roofline import Roof, Spot, roof_labels, span_of
 from compile_hud.app.views.kernels.tables import kernel_id, shown
@@ -27,18 +45,6 @@ _ROOFLINE_HEIGHT = 340
 _TREND_HEIGHT = 200
 # A narrower rectangle has no room for a word; its tooltip has it.
 _LABELLED_SHARE = 0.02
-_SHAPES = (
-    "circle",
-    "square",
-    "diamond",
-    "triangle-up",
-    "triangle-down",
-    "cross",
-    "triangle-left",
-    "triangle-right",
-    "stroke",
-    "arrow",
-)
 
 
 def icicle_spec(rects: Sequence[Rect]) -> dict[str, Any]:
@@ -146,7 +152,7 @@ def roofline_spec(spots: Sequence[Spot], *, roofs: Sequence[Roof]) -> dict[str, 
             color=_kind_colour(KINDS),
             shape=alt.Shape(
                 "kind:N",
-                scale=alt.Scale(domain=list(KINDS), range=list(_SHAPES)),
+                scale=alt.Scale(domain=list(KINDS), range=[KIND_SHAPES[kind] for kind in KINDS]),
                 legend=None,
             ),
             size=alt.Size("share:Q", scale=alt.Scale(domain=[0, 1], range=[60, 900])),
@@ -164,6 +170,16 @@ def roofline_spec(spots: Sequence[Spot], *, roofs: Sequence[Roof]) -> dict[str, 
     )
     chart = alt.layer(roof_lines, names, dots)
     return finished(chart.properties(height=_ROOFLINE_HEIGHT, width="container"))
+
+
+def roofline_legend(spots: Sequence[Spot]) -> tuple[LegendItem, ...]:
+    """Return the signs of the roofline of these kernels."""
+    kinds = {known_kind(spot.kernel.kind) for spot in spots}
+    return (
+        *(LegendItem(sign=f"kind-{kind}", text=kind) for kind in KINDS if kind in kinds),
+        LegendItem(sign="point-sizes", text="share of an iteration"),
+        LegendItem(sign="roof", text="roof: copies and matrix products measured by this run"),
+    )
 
 
 def strip_spec(rows: Sequence[Row], *, unit: str) -> dict[str, Any]:
@@ -218,11 +234,13 @@ def kernel_trend_spec(points: Sequence[KernelPoint]) -> dict[str, Any]:
     ]
     x = alt.X(
         "at:T",
-        title=None,
-        scale=alt.Scale(type="utc", padding=12),
+        title=LOCAL_TIME,
+        scale=time_scale(padding=12),
         axis=time_axis(),
     )
-    y = alt.Y("value:Q", title=f"time an iteration ({scale.unit})", scale=alt.Scale(zero=False))
+    values = [point.total_s / scale.factor for point in points]
+    title = f"time an iteration ({scale.unit})"
+    y = alt.Y("value:Q", **number_axis(values, title, zero=False))
     base = chart_of(rows)
     line = base.mark_line(color=NEUTRAL, strokeWidth=1).encode(x=x, y=y, detail="segment:N")
     dots = (
@@ -243,6 +261,13 @@ def kernel_trend_spec(points: Sequence[KernelPoint]) -> dict[str, Any]:
         .add_params(picks("run_id"))
     )
     return finished(alt.layer(line, dots).properties(height=_TREND_HEIGHT, width="container"))
+
+
+def kernel_trend_legend(points: Sequence[KernelPoint]) -> tuple[LegendItem, ...]:
+    """Return the signs of the trend of one kernel."""
+    is_broken = len({point.fingerprint for point in points}) > 1
+    text = "run; the line ends where the environment changes" if is_broken else "run"
+    return (LegendItem(sign="point-line", text=text),)
 
 
 def _spot_row(spot: Spot, *, factor: float) -> Row:
@@ -276,17 +301,13 @@ def _time_axis() -> alt.Axis:
 
 def _roofline_axes(rows: Sequence[Row], *, unit: str) -> tuple[alt.X, alt.Y]:
     log = alt.Scale(type="log", nice=False, padding=8)
-    x_axis, y_axis = (_log_axis([row[name] for row in rows]) for name in ("intensity", "rate"))
+    x_axis, y_axis = (log_axis([row[name] for row in rows]) for name in ("intensity", "rate"))
     return (
-        alt.X("intensity:Q", title="arithmetic intensity (FLOP/byte)", scale=log, axis=x_axis),
-        alt.Y("rate:Q", title=f"achieved ({unit})", scale=log, axis=y_axis),
+        alt.X(
+            "intensity:Q",
+            title=f"arithmetic intensity (FLOP/byte){LOG_SUFFIX}",
+            scale=log,
+            axis=x_axis,
+        ),
+        alt.Y("rate:Q", title=f"achieved ({unit}){LOG_SUFFIX}", scale=log, axis=y_axis),
     )
-
-
-def _log_axis(numbers: Sequence[float]) -> alt.Axis:
-    """Return an axis with a tick at each power of ten, or several between them within one."""
-    first, last = math.ceil(math.log10(min(numbers))), math.floor(math.log10(max(numbers)))
-    if first < last:
-        values = [10.0**exponent for exponent in range(first, last + 1)]
-        return alt.Axis(grid=True, values=values, format="~g")
-    return alt.Axis(grid=True, tickCount=6, format="~g")

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import streamlit as st
 
-from compile_hud.app.components.page_frame import draw_chart
+from compile_hud.app.components.page_frame import draw_chart, draw_legend
 from compile_hud.app.components.trend.view import draw_runs
 from compile_hud.app.data import store
 from compile_hud.app.data.cache import computed_once
 from compile_hud.app.data.page_records import KernelsPage
 from compile_hud.app.ui.charts import PICK, picked
 from compile_hud.app.ui.format import scale_for
-from compile_hud.app.ui.html import banner, caption, escaped, heading
+from compile_hud.app.ui.html import banner, caption, heading
+from compile_hud.app.ui.legend import LegendItem
 from compile_hud.app.views.kernels.breakdown import kind_style
 from compile_hud.app.views.kernels.charts import (
     icicle_spec,
+    kernel_trend_legend,
     kernel_trend_spec,
+    roofline_legend,
     roofline_spec,
     strip_spec,
 )
@@ -30,18 +33,11 @@ from compile_hud.app.views.kernels.timeline import strip_rows, strip_text
 from compile_hud.db.records.kernels import Kernel, KernelPoint
 
 _ICICLE_TEXT = (
-    "Module, operator, kernel; width is time per iteration. A click on a kernel opens it. If"
-    " kernels run at once, their times add up to more than an iteration."
+    "Module, operator, kernel; width is time per iteration. A click on a kernel opens it. Kernels"
+    " that run at once add up to more."
 )
-_ROOFLINE_TEXT = (
-    "The size of a point is its share of an iteration. This run measured the roofs: copies between"
-    " buffers past the caches, and matrix products. A point above the roof is no mistake: its data"
-    " fit into a cache, which is faster than the measured memory."
-)
-_TREND_TEXT = (
-    "The same label, library and shapes in every run of this case on this machine in this"
-    " toolchain, under the profiler. A click on a point opens its run."
-)
+_ROOFLINE_TEXT = "A point above a roof is no mistake: its data fit into a cache."
+_TREND_TEXT = "Same label, library and shapes, under the profiler. A click opens the run."
 
 
 def show_icicle(page: KernelsPage, *, version: int) -> None:
@@ -50,8 +46,8 @@ def show_icicle(page: KernelsPage, *, version: int) -> None:
     if spec is None:
         return
     st.html(heading("By module, operator and kernel", level=2))
+    draw_legend(_kind_legend(page))
     _draw_kernels(spec, key="icicle")
-    st.html(_legend(page))
     st.html(caption(_ICICLE_TEXT))
 
 
@@ -65,6 +61,7 @@ def show_timeline(page: KernelsPage, *, version: int) -> None:
         where = " Its trace has it." if page.has_trace else ""
         st.html(banner(f"No timeline: this result was recorded without one.{where}"))
         return
+    draw_legend(_kind_legend(page))
     _draw_kernels(spec, key="strip")
     st.html(caption(strip_text(page.profile)))
 
@@ -77,6 +74,7 @@ def show_roofline(page: KernelsPage, *, version: int) -> None:
         return
     spec = _cached(_roofline, page, version)
     if spec is not None:
+        draw_legend(roofline_legend(spots_of(page.kernels)))
         _draw_kernels(spec, key="roofline")
         st.html(caption(_ROOFLINE_TEXT))
     if without := uncounted(page.kernels):
@@ -103,6 +101,7 @@ def show_kernel_trend(page: KernelsPage, kernel: Kernel) -> None:
         kernel_id(kernel),
         _points=points,
     )
+    draw_legend(kernel_trend_legend(points))
     draw_runs(spec, case_key=page.result.case.key, key="kernel-trend")
     st.html(caption(_TREND_TEXT))
 
@@ -149,9 +148,6 @@ def _open_picked(key: str) -> None:
         st.query_params["kernel"] = kernel
 
 
-def _legend(page: KernelsPage) -> str:
+def _kind_legend(page: KernelsPage) -> Iterator[LegendItem]:
     kinds = dict.fromkeys(kernel.kind for kernel in page.kernels)
-    items = "".join(
-        f'<span><i class="{kind_style(kind)}"></i>{escaped(kind)}</span>' for kind in kinds
-    )
-    return f'<div class="hud-legend">kinds: {items}</div>'
+    return (LegendItem(sign=f"cell {kind_style(kind)}", text=kind) for kind in kinds)

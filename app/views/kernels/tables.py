@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +12,7 @@ import pandas as pd
 
 from compile_hud.app.ui.format import column_scale, quantity, roofline_text
 from compile_hud.app.ui.html import Cell, HtmlColumn, long_table, table
-from compile_hud.app.ui.urls import KernelsState
+from compile_hud.app.ui.urls import KernelsState, kernel_url_id
 from compile_hud.app.views.kernels.counters import counter_columns
 from compile_hud.db.records.kernel_counters import COUNTERS
 from compile_hud.db.records.kernels import (
@@ -50,7 +49,7 @@ ORIGIN_COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class NumberColumn:
+class KernelNumber:
     """A column of the table of kernels that has numbers: its key, and its heading with unit."""
 
     key: str
@@ -63,14 +62,13 @@ class KernelsTable:
     """The table of kernels, the meaning of its number columns, and the id of each row."""
 
     frame: pd.DataFrame
-    numbers: tuple[NumberColumn, ...]
+    numbers: tuple[KernelNumber, ...]
     ids: tuple[str, ...]
 
 
 def kernel_id(kernel: Kernel) -> str:
     """Return the name of a kernel in a URL, the same for the same kernel of another result."""
-    named = (kernel.name, kernel.library, kernel.shapes, kernel.source_hash)
-    return hashlib.sha256("\0".join(named).encode(errors="replace")).hexdigest()[:_ID_LENGTH]
+    return kernel_url_id(kernel.name, kernel.library, kernel.shapes, kernel.source_hash)
 
 
 def find_kernel(kernels: Sequence[Kernel], requested: str) -> Kernel | None:
@@ -104,14 +102,14 @@ def kernel_table(kernels: Sequence[Kernel]) -> KernelsTable:
         "share": [100 * kernel.share for kernel in kernels],
     }
     numbers = [
-        NumberColumn("calls", "calls", "calls an iteration"),
-        NumberColumn("share", "share (%)", "part of the profiled iteration"),
+        KernelNumber("calls", "calls", "calls an iteration"),
+        KernelNumber("share", "share (%)", "part of the profiled iteration"),
     ]
     for key, words, unit, read in _SCALED:
         values = [read(kernel) for kernel in kernels]
         scale = column_scale(unit, [value for value in values if value is not None])
         columns[key] = [None if value is None else value / scale.factor for value in values]
-        numbers.append(NumberColumn(key, f"{_HEADINGS[key]} ({scale.unit or unit})", words))
+        numbers.append(KernelNumber(key, f"{_HEADINGS[key]} ({scale.unit or unit})", words))
     columns |= {
         "operators": [shown(", ".join(kernel.operators)) for kernel in kernels],
         "module": [shown(module_text(kernel)) for kernel in kernels],
@@ -123,7 +121,7 @@ def kernel_table(kernels: Sequence[Kernel]) -> KernelsTable:
     for index, counter in enumerate(counter_columns(kernels)):
         key = f"counter_{index}"
         columns[key] = list(counter.values)
-        numbers.append(NumberColumn(key, counter.label, counter.help))
+        numbers.append(KernelNumber(key, counter.label, counter.help))
         order.insert(order.index(_BEFORE_TEXTS), key)
     frame = pd.DataFrame({name: columns[name] for name in order})
     ids = tuple(kernel_id(kernel) for kernel in kernels)

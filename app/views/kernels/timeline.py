@@ -10,7 +10,7 @@ from compile_hud.app.views.kernels.tables import kernel_id, shown
 from compile_hud.db.records.kernels import Kernel, Profile
 
 _ON_CPU = "cpu"
-_GAPS_TEXT = " The gaps are those under the profiler, longer than without it."
+_GAPS_TEXT = " The gaps are longer than without profiling."
 
 
 def strip_rows(
@@ -45,8 +45,7 @@ def strip_text(profile: Profile) -> str:
     """Return a sentence that names the iteration and the share of it that is drawn."""
     drawn_s = sum(item.duration_s for item in profile.timeline)
     return (
-        f"The median of {profile.num_iterations} iterations, under the profiler: its"
-        f" {len(profile.timeline)} longest stretches, {quantity(drawn_s, 's')} together. On a CPU a"
-        " stretch is an operator's own time, without that of the operators it calls. Scrolling"
-        f" zooms, a click opens the kernel.{_GAPS_TEXT if profile.is_slowed else ''}"
+        f"The {len(profile.timeline)} longest spans of the median of {profile.num_iterations}"
+        f" iterations, profiled: {quantity(drawn_s, 's')}.{_GAPS_TEXT if profile.is_slowed else ''}"
+        " Scrolling zooms."
     )

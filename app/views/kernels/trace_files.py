@@ -61,6 +61,8 @@ def read_trace_file(name: str, content: bytes, *, timeout_s: float = TIMEOUT_S) 
         raise TraceFileError(f"{shown} was not read: another trace is being read. Try it again")
     try:
         answer = _answer(shown, content, timeout_s=timeout_s)
+    except OSError as error:
+        raise TraceFileError(f"{shown} was not read: {error.strerror}") from error
     finally:
         _reading.release()
     try:
@@ -75,6 +77,12 @@ def read_trace_file(name: str, content: bytes, *, timeout_s: float = TIMEOUT_S) 
         )
     except (ValueError, KeyError, TypeError, RecordError) as error:
         raise TraceFileError(f"{shown} has no kernels that can be shown: {error}") from error
+
+
+def _memory_limit() -> int:
+    """Return the bytes that a reader may take; a process cannot raise its hard limit."""
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    return MAX_MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(MAX_MEMORY_BYTES, hard)
 
 
 def _answer(name: str, content: bytes, *, timeout_s: float) -> str:
@@ -92,7 +100,7 @@ def _answer(name: str, content: bytes, *, timeout_s: float) -> str:
             errors="replace",
         )
         with process:
-            resource.prlimit(process.pid, resource.RLIMIT_DATA, (MAX_MEMORY_BYTES,) * 2)
+            resource.prlimit(process.pid, resource.RLIMIT_DATA, (_memory_limit(),) * 2)
             try:
                 output, problem = process.communicate(timeout=timeout_s)
             except subprocess.TimeoutExpired:

@@ -7,14 +7,7 @@ from typing import Any
 import streamlit as st
 
 from compile_hud.app.auth import access
-from compile_hud.app.ui.html import (
-    Cell,
-    banner,
-    caption,
-    heading,
-    key_values,
-    two_columns,
-)
+from compile_hud.app.ui.html import Cell, banner, caption, heading, key_values, two_columns
 from compile_hud.app.views.kernels.breakdown import parts_bars, parts_table
 from compile_hud.app.views.kernels.table_view import draw_table, row_id
 from compile_hud.app.views.kernels.tables import find_kernel, kernel_facts, kernel_table
@@ -24,7 +17,6 @@ from compile_hud.app.views.kernels.trace_files import (
     TraceFileError,
     read_trace_file,
 )
-from compile_hud.db.shared.access_rules import Person, Role
 
 TITLE = "Open a trace file"
 _KEY, _ROWS, _READ = "trace-file", "trace-file-rows", "trace-file-content"
@@ -32,17 +24,12 @@ _HOW = "Kernels of any Chrome trace of torch.profiler. Nothing of the file is st
 _REFUSED = "The command `hud kernels FILE` reads any trace; this page does for triagers."
 
 
-def may_upload(person: Person) -> bool:
-    """Return whether a person may send a file: never without a sign-in."""
-    return person.is_signed_in and person.may(Role.TRIAGER)
-
-
 def show_trace_upload(*, is_explained: bool) -> None:
     """Draw the upload, and below it the kernels of the file that was sent.
 
     A person who may not send any sees nothing, or with `is_explained` the command and the role.
     """
-    is_allowed = may_upload(access.present())
+    is_allowed = access.may_upload(access.present())
     if is_allowed or is_explained:
         st.html(heading(TITLE, level=2))
     if not is_allowed:

@@ -12,6 +12,7 @@ from compile_hud.app.components.page_frame import (
     choose,
     draw_code,
     not_found_page,
+    or_all,
     stale_note,
     state_page,
     type_in,
@@ -208,11 +209,7 @@ def _show_script(page: KernelsPage, kernel: Kernel, source: KernelSource) -> Non
 
 def _choose(label: str, name: str, values: list[str], value: str) -> None:
     options = ["", *sorted(set(values))]
-    choose(label, name=name, options=options, value=value, format_func=_or_all, width=180)
-
-
-def _or_all(value: str) -> str:
-    return value or "all"
+    choose(label, name=name, options=options, value=value, format_func=or_all, width=180)
 
 
 def _mark(kernel: str, *, key: str, ids: Sequence[str]) -> None:

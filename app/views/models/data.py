@@ -18,7 +18,7 @@ from compile_hud.app.data.store import StoreVersion
 from compile_hud.app.ui.urls import ModelsState
 from compile_hud.app.views.models.records import ModeHealth, ModelHealth
 from compile_hud.db.queries.latest import Recent, load_last_ok, load_model_summaries
-from compile_hud.db.records.alerts import Alert
+from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.summaries import LatestCell
 from compile_hud.db.records.triage import is_muted, missing_cases
@@ -96,6 +96,16 @@ def model_healths(
     )
 
 
+def _compile_s_by_phase(cells: Iterable[LatestCell]) -> dict[str, float]:
+    """Return the median cold compile time of mode default over the cases of each phase."""
+    compiled: dict[str, list[float]] = {}
+    for cell in cells:
+        measured = cell.summary.measurements.get(_COMPILE_METRIC)
+        if cell.summary.case.variant == MODE_ORDER[1] and measured is not None:
+            compiled.setdefault(str(cell.summary.case.phase), []).append(measured.median)
+    return {phase: statistics.median(values) for phase, values in compiled.items()}
+
+
 def _health(
     cells: Sequence[LatestCell],
     *,
@@ -107,12 +117,6 @@ def _health(
     case = cells[0].summary.case
     keys = [cell.summary.case.key for cell in cells]
     noises = [noise for key in keys if (noise := _noise(known.trends.get((key, NOISE_METRIC), ())))]
-    compiled = [
-        measured.median
-        for cell in cells
-        if cell.summary.case.variant == MODE_ORDER[1]
-        and (measured := cell.summary.measurements.get(_COMPILE_METRIC))
-    ]
     regressions = open_alerts(alerts, verdict=Verdict.REGRESSION)
     num_by_machine = sum(map(is_by_machine, regressions))
     of_code = [alert for alert in regressions if not is_by_machine(alert)]
@@ -131,10 +135,22 @@ def _health(
         },
         last_ok=max((known.last_ok[key] for key in keys if key in known.last_ok), default=None),
         noise=statistics.median(noises) if noises else None,
-        compile_s=statistics.median(compiled) if compiled else None,
+        compile_s_by_phase=_compile_s_by_phase(cells),
         num_open=len(of_code) - num_muted,
         num_muted=num_muted,
         num_by_machine=num_by_machine,
+        num_acknowledged=sum(
+            alert.state is AlertState.ACKNOWLEDGED and alert.verdict is Verdict.REGRESSION
+            for alert in alerts
+        ),
+        trend=next(
+            (
+                known.trends.get((cell.summary.case.key, NOISE_METRIC), ())
+                for cell in cells
+                if cell.summary.case.variant == MODE_ORDER[1]
+            ),
+            (),
+        ),
     )
 
 

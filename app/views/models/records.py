@@ -35,8 +35,10 @@ class ModelHealth:
 
     `summary` is the catalog's text on the model, "" if no result has stored it. `coverage` has the
     measured values of each dimension. `num_open` counts open regressions without muted ones and
-    machine drift, `num_muted` the muted ones, `num_by_machine` those by machine drift. `noise` is a
-    share, `compile_s` the cold compile time of mode default; None without one.
+    machine drift, `num_muted` the muted ones, `num_by_machine` those by machine drift, and
+    `num_acknowledged` all acknowledged regressions. `noise` is a share or None.
+    `compile_s_by_phase` has the cold compile time of mode default. `trend` are the last latencies
+    of its first case in mode default, oldest first.
     """
 
     model: str
@@ -46,10 +48,12 @@ class ModelHealth:
     coverage: Mapping[str, tuple[str, ...]]
     last_ok: datetime | None
     noise: float | None
-    compile_s: float | None
+    compile_s_by_phase: Mapping[str, float]
     num_open: int
     num_muted: int
     num_by_machine: int
+    num_acknowledged: int
+    trend: tuple[float, ...] = ()
 
     @property
     def num_bad(self) -> int:

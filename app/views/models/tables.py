@@ -1,25 +1,31 @@
-"""The tables of the page of models. Pure."""
+"""The table of the page of models. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Iterable, Sequence
 
-from compile_hud.app.components.result_matrix import DIMENSIONS, variants_in_order
-from compile_hud.app.ui.format import Scale, age, moment, outcome_label, scale_for
-from compile_hud.app.ui.html import Cell, HtmlColumn, Note, table
-from compile_hud.app.ui.urls import OverviewState, overview_url, run_url, series_url
-from compile_hud.app.views.models.records import ModeHealth, ModelHealth
-from compile_hud.db.records.results import Outcome
-from compile_hud.db.shared.text import counted, significant
-
-_NO_SUMMARY = "no description was stored with its results"
-_ALERTS_TITLE = "open regressions; muted ones and those by machine drift are counted apart"
-_MODE_TITLE = "cases that are ok, of all; the others are named"
-_MODEL_COLUMNS = (
-    HtmlColumn(label="model", title="opens its results in the overview"),
-    HtmlColumn(label="what it covers", title="the catalog's text on the model", is_brief=True),
+from compile_hud.app.components.matrix.result_matrix import DIMENSIONS, variants_in_order
+from compile_hud.app.components.table.columns import (
+    DataTable,
+    Link,
+    LinkColumn,
+    NumberColumn,
+    ShareColumn,
+    TextColumn,
+    TimeColumn,
+    TrendColumn,
+    data_table,
 )
+from compile_hud.app.ui.format import outcome_label
+from compile_hud.app.ui.urls import model_url, run_url, series_url
+from compile_hud.app.views.models.records import ModeHealth, ModelHealth
+from compile_hud.db.records.results import Outcome, Phase
+from compile_hud.db.shared.text import counted
+
+_ALERTS_HELP = "open regressions, without muted ones and those by machine drift"
+_COMPILE_LABEL = "cold compile, default"
+_MODE_HELP = "cases that are ok, of all; the others are named"
+_SUMMARY_WIDTH, _TREND_WIDTH, _BAR_WIDTH = 280, 110, 110
 
 
 def models_title(healths: Sequence[ModelHealth]) -> str:
@@ -32,13 +38,22 @@ def models_title(healths: Sequence[ModelHealth]) -> str:
     return f"{num_bad} of {models} {verb} cases that fail or are missing"
 
 
-def models_table(
-    healths: Sequence[ModelHealth], *, now: datetime, machine: str, toolchain: str, num_shown: int
-) -> str:
-    """Return a line for each of the first models.
+def compile_phase(healths: Iterable[ModelHealth]) -> str:
+    """Return the phase whose compile time is shown: inference, or the only one without it."""
+    phases = {phase for item in healths for phase in item.coverage["phase"]}
+    inference = str(Phase.INFERENCE)
+    return inference if inference in phases else min(phases, default="")
 
-    Those with open alerts and with bad cases come first.
-    """
+
+def compile_label(healths: Iterable[ModelHealth]) -> str:
+    """Return the label of the compile time, which names its phase where there are several."""
+    shown = tuple(healths)
+    has_several = len({phase for item in shown for phase in item.coverage["phase"]}) > 1
+    return f"{_COMPILE_LABEL}, {compile_phase(shown)}" if has_several else _COMPILE_LABEL
+
+
+def models_table(healths: Sequence[ModelHealth], *, machine: str, toolchain: str) -> DataTable:
+    """Return a row for each model; those with open alerts and with bad cases come first."""
     variants = variants_in_order(mode.case for item in healths for mode in item.modes)
     varied = [
         name
@@ -46,93 +61,91 @@ def models_table(
         if len({item.coverage[name] for item in healths}) > 1
         or any(len(item.coverage[name]) > 1 for item in healths)
     ]
-    scale = scale_for("s", [item.compile_s for item in healths if item.compile_s is not None])
-    columns = [
-        *_MODEL_COLUMNS,
-        HtmlColumn(label="open alerts", title=_ALERTS_TITLE, is_number=True),
-        *(HtmlColumn(label=name, title=_MODE_TITLE, is_number=True) for name in variants),
-        HtmlColumn(label="last ok", is_number=True),
-        HtmlColumn(label="noise", title="typical night-to-night change", is_number=True),
-        HtmlColumn(label="cold compile", title="of mode default; median", is_number=True),
-        *([HtmlColumn(label="coverage", is_spare=True)] if varied else []),
-    ]
+    has_other_alerts = any(map(_other_alerts, healths))
+    phase = compile_phase(healths)
+    has_bad = any(item.num_bad for item in healths)
+    columns = (
+        LinkColumn(label="model", help="opens its page", is_pinned=True),
+        TextColumn(label="family"),
+        NumberColumn(label="open alerts", help=_ALERTS_HELP),
+        *([TextColumn(label="other alerts")] if has_other_alerts else []),
+        ShareColumn(label="passed", help="cases that neither fail nor miss", width=_BAR_WIDTH),
+        *(TextColumn(label=name, help=_MODE_HELP) for name in variants),
+        *([LinkColumn(label="first bad case", help="opens its log")] if has_bad else []),
+        TrendColumn(label="latency, default", help="last runs of one case", width=_TREND_WIDTH),
+        NumberColumn(label="noise", help="typical night-to-night change", unit="share"),
+        NumberColumn(
+            label=compile_label(healths), help=f"median over the cases of {phase}", unit="s"
+        ),
+        TimeColumn(label="last ok"),
+        LinkColumn(label="history", help="the series of a case"),
+        *([TextColumn(label="coverage")] if varied else []),
+        TextColumn(label="description", help="the catalog's text on it", width=_SUMMARY_WIDTH),
+    )
     ordered = sorted(healths, key=lambda item: (-item.num_open, -item.num_bad, item.model))
     rows = []
-    for item in ordered[:num_shown]:
+    for item in ordered:
         modes = {mode.variant: mode for mode in item.modes}
-        state = OverviewState(machine=machine, toolchain=toolchain, model=item.model)
+        href = model_url(item.model, machine=machine, toolchain=toolchain)
         rows.append(
             (
-                Cell(
-                    text=item.model,
-                    href=overview_url(state),
-                    style="strong",
-                    title=item.model,
-                    notes=(Note(text=item.family),),
-                ),
-                Cell(
-                    text=item.summary or _NO_SUMMARY,
-                    style="prose" if item.summary else "prose quiet",
-                    title=item.summary,
-                ),
-                _alerts_cell(item, href=overview_url(state)),
-                *(
-                    _mode_cell(modes.get(name), machine=machine, toolchain=toolchain)
-                    for name in variants
-                ),
-                _last_ok_cell(item, now=now),
-                Cell(
-                    text="-"
-                    if item.noise is None
-                    else f"{significant(100 * item.noise, digits=2)} %"
-                ),
-                _compile_cell(item, scale),
-                *([Cell(text=_coverage_text(item, varied), style="prose quiet")] if varied else []),
+                Link(item.model, href),
+                item.family,
+                item.num_open,
+                *([_other_alerts(item)] if has_other_alerts else []),
+                1 - item.num_bad / sum(mode.num_cases for mode in item.modes),
+                *(_mode_text(modes.get(name)) for name in variants),
+                *([_bad_link(item)] if has_bad else []),
+                item.trend,
+                item.noise,
+                item.compile_s_by_phase.get(phase),
+                item.last_ok,
+                _history_link(item, machine=machine, toolchain=toolchain),
+                *([_coverage_text(item, varied)] if varied else []),
+                item.summary or None,
             )
         )
-    return table(columns, rows, label="models")
+    return data_table(columns, rows, label="models")
 
 
-def _alerts_cell(item: ModelHealth, *, href: str) -> Cell:
-    counts = ((item.num_muted, "muted"), (item.num_by_machine, "by the machine"))
-    notes = tuple(Note(text=f"{number} {name}") for number, name in counts if number)
-    if not item.num_open:
-        return Cell(text="0", style="quiet", notes=notes)
-    return Cell(text=str(item.num_open), href=href, style="bad", notes=notes)
+def _other_alerts(item: ModelHealth) -> str | None:
+    counts = (
+        (item.num_acknowledged, "acknowledged"),
+        (item.num_muted, "muted"),
+        (item.num_by_machine, "by machine drift"),
+    )
+    return ", ".join(f"{number} {name}" for number, name in counts if number) or None
 
 
-def _mode_cell(mode: ModeHealth | None, *, machine: str, toolchain: str) -> Cell:
+def _mode_text(mode: ModeHealth | None) -> str | None:
+    """Return the number of ok cases of a mode, and the others by name; None if not measured."""
     if mode is None:
-        return Cell(text="-", style="quiet", title="not measured")
+        return None
     num_ok = mode.num_by_state.get(Outcome.OK, 0)
-    states = [
+    if len(mode.num_by_state) == 1 and (mode.num_cases == 1 or not num_ok):
+        return outcome_label(next(iter(mode.num_by_state)))
+    others = [
         f"{number} {outcome_label(state)}"
         for state, number in mode.num_by_state.items()
         if state != Outcome.OK
     ]
-    text = f"{num_ok} of {mode.num_cases}"
-    if len(mode.num_by_state) == 1 and (mode.num_cases == 1 or not num_ok):
-        text, states = outcome_label(next(iter(mode.num_by_state))), []
-    href = run_url(mode.run_id, case_key=mode.case.key)
-    if num_ok and not mode.num_bad:
-        href = series_url(mode.case.key, machine=machine, toolchain=toolchain)
-    return Cell(
-        text=text,
-        href=href,
-        style="strong" if mode.num_bad else "quiet",
-        title=mode.case.key,
-        notes=tuple(Note(text=state) for state in states),
-    )
+    return ", ".join([f"{num_ok} of {mode.num_cases}", *others])
 
 
-def _last_ok_cell(item: ModelHealth, *, now: datetime) -> Cell:
-    if item.last_ok is None:
-        return Cell(text="never", style="strong")
-    return Cell(text=age(item.last_ok, now=now), title=moment(item.last_ok))
+def _bad_link(item: ModelHealth) -> Link | None:
+    mode = next((mode for mode in item.modes if mode.num_bad), None)
+    if mode is None:
+        return None
+    return Link(mode.variant, run_url(mode.run_id, case_key=mode.case.key))
 
 
-def _compile_cell(item: ModelHealth, scale: Scale) -> Cell:
-    return Cell(text="-" if item.compile_s is None else scale.text(item.compile_s))
+def _history_link(item: ModelHealth, *, machine: str, toolchain: str) -> Link | None:
+    good = [mode for mode in item.modes if mode.num_by_state.get(Outcome.OK) and not mode.num_bad]
+    compiled = [mode for mode in good if not mode.case.is_eager]
+    mode = next(iter(compiled or good), None)
+    if mode is None:
+        return None
+    return Link(mode.variant, series_url(mode.case.key, machine=machine, toolchain=toolchain))
 
 
 def _coverage_text(item: ModelHealth, varied: Sequence[str]) -> str:

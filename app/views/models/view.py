@@ -13,10 +13,10 @@ from compile_hud.app.components.case_filters import (
     show_nothing_fits,
 )
 from compile_hud.app.components.latest_results import latest_facts
-from compile_hud.app.components.page_frame import state_page, type_in
+from compile_hud.app.components.page_frame import link_button, state_page, type_in
+from compile_hud.app.components.table.view import draw_table
 from compile_hud.app.data.latest_results import load_trends
 from compile_hud.app.ui.html import caption, heading
-from compile_hud.app.ui.pagination import FirstRows, first_note, show_rest
 from compile_hud.app.ui.urls import ModelsState, cases_url, parse_models, without
 from compile_hud.app.views.models.data import (
     MODELS_METRICS,
@@ -30,8 +30,8 @@ from compile_hud.app.views.models.data import (
 from compile_hud.app.views.models.tables import models_table, models_title
 
 CAPTION = (
-    "Cases that are ok, by mode; a click opens one that is not. Noise: typical night-to-night"
-    " change over the last 30 nights, steps excluded."
+    "Cases that are ok, by mode. Noise: typical night-to-night change over the last 30 nights,"
+    " steps excluded."
 )
 
 
@@ -65,12 +65,9 @@ def show() -> None:
             f"Leaving the search empty shows {len(healths)}.",
         ]
         state_page("Nothing matches the filters", text=text)
-        st.link_button("Show everything", cases_url(without(state, "text")))
+        link_button("Show everything", cases_url(without(state, "text")))
         return
     st.html(heading(models_title(shown)))
     st.html(latest_facts(results.cells, now=clock.now(), runs=overview.runs))
-    first = FirstRows(num_rows=len(shown), requested=state.rows)
-    note = first_note(first, order="the worst come first")
-    st.html(note + models_table(shown, now=clock.now(), num_shown=first.num_shown, **where))
-    show_rest(first)
+    draw_table(models_table(shown, **where), key="models")
     st.html(caption(CAPTION))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 import altair as alt
 
-from compile_hud.app.ui.charts import Row, chart_of, finished
+from compile_hud.app.ui.charts import LOG_SUFFIX, Row, chart_of, finished, number_axis
+from compile_hud.app.ui.legend import LegendItem
 from compile_hud.app.ui.theme import NEUTRAL
 
 _HEIGHT = 300
@@ -15,6 +17,15 @@ _HEIGHT = 300
 _MARGIN = 1.15
 # The label of the last mode gets this share of the span of all modes, to its right.
 _LABEL_ROOM = 0.45
+_LABEL_GAP = 9
+# A label stands on the left where the right has no room for one of this many pixels. It never
+# leaves the chart, all of which would become narrower.
+_LABEL_PX = 190
+_X = "scale('x', datum.compile_s)"
+_IS_RIGHT = f"width - {_X} > min({_LABEL_PX}, {_X})"
+_LABEL_LIMIT = f"max(1, ({_IS_RIGHT} ? width - {_X} : {_X}) - {_LABEL_GAP})"
+# Pixels from a point down to its label, and up.
+_BELOW, _ABOVE = 13, -8
 
 
 def modes_spec(rows: Sequence[Row], *, cache: str) -> dict[str, Any]:
@@ -25,13 +36,13 @@ def modes_spec(rows: Sequence[Row], *, cache: str) -> dict[str, Any]:
     domain = _domain(rows)
     x = alt.X(
         "compile_s:Q",
-        title=f"{cache} compile time (s)",
+        title=f"{cache} compile time (s){LOG_SUFFIX}",
         scale=alt.Scale(type="log", domain=domain, nice=False),
         axis=alt.Axis(grid=False, format="~s", tickCount=6),
     )
-    y_scale = alt.Scale(zero=False, padding=24)
-    title = "speedup over eager"
-    y = alt.Y("speedup:Q", title=title, scale=y_scale)
+    bounds = [row[name] for row in rows for name in ("low", "high")]
+    axis = number_axis([1.0, *bounds], "speedup over eager", zero=False, padding=24)
+    y = alt.Y("speedup:Q", **axis)
     base = chart_of(rows)
     front = chart_of([row for row in rows if row["is_front"]])
     others = chart_of([row for row in rows if not row["is_front"]])
@@ -43,15 +54,15 @@ def modes_spec(rows: Sequence[Row], *, cache: str) -> dict[str, Any]:
     ]
     eager = chart_of([{"one": 1.0}]).mark_rule(color=NEUTRAL, strokeDash=[4, 3])
     layers = [
-        eager.encode(y=alt.Y("one:Q", title=title, scale=y_scale)),
+        eager.encode(y=alt.Y("one:Q", **axis)),
         chart_of([{"one": 1.0, "label": "eager"}])
         .mark_text(align="left", dx=4, dy=-8, fontSize=12, color=NEUTRAL)
-        .encode(x=alt.value(0), y=alt.Y("one:Q", title=title, scale=y_scale), text="label:N"),
+        .encode(x=alt.value(0), y=alt.Y("one:Q", **axis), text="label:N"),
         chart_of([row for row in rows if row["is_front"] and row["is_on_line"]])
         .mark_line(color=NEUTRAL, strokeWidth=1.5)
         .encode(x=x, y=y),
         base.mark_rule(color=NEUTRAL, opacity=0.7).encode(
-            x=x, y=alt.Y("low:Q", title=title, scale=y_scale), y2="high:Q"
+            x=x, y=alt.Y("low:Q", **axis), y2="high:Q"
         ),
         front.mark_point(filled=True, size=110, color=NEUTRAL, opacity=1).encode(
             x=x, y=y, tooltip=tooltip
@@ -59,11 +70,41 @@ def modes_spec(rows: Sequence[Row], *, cache: str) -> dict[str, Any]:
         others.mark_point(filled=False, size=110, color=NEUTRAL, strokeWidth=2).encode(
             x=x, y=y, tooltip=tooltip
         ),
-        base.mark_text(align="left", dx=9, dy=13, fontSize=12, color=NEUTRAL).encode(
-            x=x, y=y, text="label:N", tooltip=tooltip
-        ),
+        chart_of(_labelled(rows))
+        .mark_text(
+            align=alt.ExprRef(f"{_IS_RIGHT} ? 'left' : 'right'"),
+            dx=alt.ExprRef(f"{_IS_RIGHT} ? {_LABEL_GAP} : -{_LABEL_GAP}"),
+            dy=alt.ExprRef("datum.dy"),
+            fontSize=12,
+            color=NEUTRAL,
+            limit=alt.ExprRef(_LABEL_LIMIT),
+        )
+        .encode(x=x, y=y, text="label:N", tooltip=tooltip),
     ]
     return finished(alt.layer(*layers).properties(height=_HEIGHT, width="container"))
+
+
+def modes_legend(rows: Sequence[Row]) -> tuple[LegendItem, ...]:
+    """Return the signs of the chart of these modes."""
+    items = [LegendItem(sign="point-bar", text="on the Pareto front, 95 % interval of the speedup")]
+    if any(not row["is_front"] for row in rows):
+        items.append(LegendItem(sign="hollow", text="not on the front"))
+    if sum(row["is_front"] and row["is_on_line"] for row in rows) > 1:
+        items.append(LegendItem(sign="line", text="front of speedup and compile time"))
+    return (*items, LegendItem(sign="level", text="eager"))
+
+
+def _labelled(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return `rows` with the side of each label: away from the nearest point above or below."""
+    speedups = [row["speedup"] for row in rows]
+    labelled = []
+    for row in rows:
+        up = min((item - row["speedup"] for item in speedups if item > row["speedup"]), default=inf)
+        down = min(
+            (row["speedup"] - item for item in speedups if item < row["speedup"]), default=inf
+        )
+        labelled.append({**row, "dy": _ABOVE if down < up else _BELOW})
+    return labelled
 
 
 def _domain(rows: Sequence[Row]) -> tuple[float, float]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from compile_hud.app.components.result_matrix import OTHER_STYLE
 from compile_hud.app.ui.format import Scale, quantity, scale_for
 from compile_hud.app.ui.html import Cell, HtmlColumn, Note, interval_notes, table
-from compile_hud.app.ui.urls import ModesState, cases_url, run_url, series_url
+from compile_hud.app.ui.urls import ModesState, cases_url
 from compile_hud.app.views.modes.data import GroupSection
-from compile_hud.db.records.summaries import LatestCell
 from compile_hud.runner.analysis.modes.answers import (
     about,
     calls_text,
@@ -20,7 +18,6 @@ from compile_hud.runner.analysis.modes.answers import (
     shipped_mode,
 )
 from compile_hud.runner.analysis.modes.records import (
-    ModeCell,
     ModeDecision,
     ModeGroup,
     ModelException,
@@ -28,7 +25,7 @@ from compile_hud.runner.analysis.modes.records import (
 from compile_hud.runner.analysis.stats.estimates import Estimate
 
 EAGER = "eager"
-_NO_COMPILING = "do not compile"
+NO_COMPILING = "do not compile"
 _NONE = Cell(text="-", style="quiet")
 _RATIO = Scale(1.0, "x")
 _CALLS_COLUMNS = (
@@ -88,8 +85,8 @@ def _overview_row(group: ModeGroup, name: str, *, state: ModesState) -> tuple[Ce
         notes = [Note(text=_ALL_SLOWER if is_slower else _NO_ANSWERS[recommendation.decision])]
     time = recommendation.relative_time
     return (
-        Cell(text=name, href=cases_url(replace(state, group=group.key, rows=""))),
-        Cell(text=ships or _NO_COMPILING, style="strong" if ships else "quiet", notes=tuple(notes)),
+        Cell(text=name, href=cases_url(replace(state, group=group.key))),
+        Cell(text=ships or NO_COMPILING, style="strong" if ships else "quiet", notes=tuple(notes)),
         Cell(text=gain_text(best.speedup)) if best else _NONE,
         Cell(text=calls_text(best.break_even)) if best and best.break_even else _NONE,
         *(
@@ -176,7 +173,7 @@ def calls_table(group: ModeGroup) -> str:
         is_last = number == len(spans) - 1
         calls = f"from {about(span.from_calls)}" if number else "from 1"
         calls += "" if is_last else f" to {about(spans[number + 1].from_calls)}"
-        best = _NO_COMPILING if span.variant == EAGER else span.variant
+        best = NO_COMPILING if span.variant == EAGER else span.variant
         time = f"{span.relative_time:.2f}x"
         note = "after many calls" if is_last else "at the first of these"
         notes = () if span.variant == EAGER else (Note(text=note),)
@@ -184,38 +181,6 @@ def calls_table(group: ModeGroup) -> str:
             (Cell(text=calls), Cell(text=best, style="strong"), Cell(text=time, notes=notes))
         )
     return table(_CALLS_COLUMNS, rows, label="best mode by calls")
-
-
-def model_table(
-    group: ModeGroup, cells: Mapping[str, LatestCell], *, num_shown: int | None = None
-) -> str:
-    """Return speedup and break-even of the first `num_shown` models (by default all), by mode.
-
-    `cells` are by case key.
-    """
-    variants = list(dict.fromkeys(name for row in group.rows for name in row.cells))
-    columns = [
-        HtmlColumn(label="model"),
-        HtmlColumn(label="best", title="of this model by itself"),
-        *(
-            HtmlColumn(
-                label=name, title=f"{group.speedup} over eager, and break-even", is_number=True
-            )
-            for name in variants
-        ),
-    ]
-    rows = [
-        (
-            Cell(text=row.model, style="strong", title=row.model),
-            Cell(text=row.best or _NO_COMPILING, style="wraps" if row.best else "quiet wraps"),
-            *(
-                _model_cell(row.cells.get(name), cells, is_best=name == row.best)
-                for name in variants
-            ),
-        )
-        for row in group.rows[:num_shown]
-    ]
-    return table(columns, rows, label="speedup and break-even by model")
 
 
 def chart_rows(group: ModeGroup) -> list[dict[str, Any]]:
@@ -258,41 +223,3 @@ def _spread_cell(spread: Estimate, scale: Scale) -> Cell:
 def _calls_cell(calls: Estimate) -> Cell:
     value, _, interval = calls_text(calls).partition(" [")
     return Cell(text=value, notes=(Note(text=f"[{interval}"),) if interval else ())
-
-
-def _model_cell(cell: ModeCell | None, cells: Mapping[str, LatestCell], *, is_best: bool) -> Cell:
-    if cell is None:
-        return Cell(text="-", style="quiet", title="not measured")
-    latest = cells[cell.case.key]
-    if cell.cost is None:
-        return Cell(
-            text=cell.reason,
-            href=run_url(latest.run_id, case_key=cell.case.key),
-            style="quiet wraps",
-        )
-    if cell.is_same_code:
-        return Cell(
-            text=f"same code as {cell.runs_as}",
-            href=run_url(latest.run_id, case_key=cell.case.key),
-            style="quiet wraps",
-        )
-    speedup = cell.cost.speedup
-    notes = [Note(text=_break_even_text(cell.break_even, speedup=speedup))]
-    if cell.runs_as:
-        notes.append(Note(text=f"ran as {cell.runs_as}"))
-    notes += [Note(text=f"other {name}", style=OTHER_STYLE) for name in cell.other_revisions]
-    return Cell(
-        text=f"{speedup.value:.2f}x",
-        href=series_url(
-            cell.case.key, metric="speedup", machine=latest.machine, toolchain=latest.toolchain
-        ),
-        title=f"speedup {_RATIO.interval(speedup.low, speedup.high)}".rstrip(),
-        style="strong wraps" if is_best else "wraps",
-        notes=tuple(notes),
-    )
-
-
-def _break_even_text(calls: Estimate | None, *, speedup: Estimate) -> str:
-    if calls is None:
-        return "never pays" if speedup.high < 1 else "no break-even"
-    return f"after {calls_text(calls)} calls"

@@ -18,21 +18,22 @@ from compile_hud.app.components.page_frame import (
     banners,
     choose,
     draw_chart,
+    draw_legend,
     enter_number,
     state_page,
 )
+from compile_hud.app.components.table.view import draw_table
 from compile_hud.app.data.cache import computed_once
 from compile_hud.app.data.page_records import Overview
 from compile_hud.app.ui.html import banner, caption, collapsible, heading, two_columns
-from compile_hud.app.ui.pagination import FirstRows, first_note, show_rest
 from compile_hud.app.ui.urls import ModesState, parse_modes
-from compile_hud.app.views.modes.chart import modes_spec
+from compile_hud.app.views.modes.chart import modes_legend, modes_spec
 from compile_hud.app.views.modes.data import GroupSection, ModesPage, modes_page
+from compile_hud.app.views.modes.model_table import model_table
 from compile_hud.app.views.modes.tables import (
     calls_table,
     chart_rows,
     mode_table,
-    model_table,
     overview_table,
     section_title,
 )
@@ -43,13 +44,10 @@ from compile_hud.runner.analysis.modes.records import (
 )
 
 GROUP_CAPTION = "A group has one phase, shape, dtype and device: others are never averaged."
-CHART_CAPTION = (
-    "Geometric means over the common models, with the 95 % interval of the speedup. Filled: on the"
-    " Pareto front. The line joins the front of speedup and compile time."
-)
+CHART_CAPTION = "Geometric means over the common models."
 MODEL_CAPTION = (
     "Speedup over eager in the same process, and the calls that recover the compile time. Best: the"
-    " least total time; of equally fast modes the one that costs less."
+    " least total time, then the least cost."
 )
 
 
@@ -119,15 +117,14 @@ def _show_section(section: GroupSection, state: ModesState, *, results: Filtered
     st.html(banner(" ".join(section.answer.sentences)))
     if group.choice.modes:
         st.html(two_columns(mode_table(group), calls_table(group)))
-        spec = computed_once(modes_spec)(chart_rows(group), cache=state.cache)
+        rows = chart_rows(group)
+        spec = computed_once(modes_spec)(rows, cache=state.cache)
+        draw_legend(modes_legend(rows))
         draw_chart(spec, key="modes")
         st.html(caption(CHART_CAPTION))
     st.html(heading("Model by model", level=2))
-    first = FirstRows(num_rows=len(group.rows), requested=state.rows)
     cells = {cell.summary.case.key: cell for cell in results.cells}
-    note = first_note(first, order="by name")
-    st.html(note + model_table(group, cells, num_shown=first.num_shown))
-    show_rest(first)
+    draw_table(model_table(group, cells), key=f"models-{group.key}")
     st.html(caption(MODEL_CAPTION))
 
 

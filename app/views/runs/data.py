@@ -1,4 +1,4 @@
-"""Read a run with its results, and the log of a run in progress."""
+"""Read a run with its results and their findings, and the log of a run in progress."""
 
 from __future__ import annotations
 
@@ -12,15 +12,43 @@ from compile_hud.app.data.latest_results import load_machine_moves
 from compile_hud.app.data.page_records import RunPage
 from compile_hud.app.data.store import StoreVersion
 from compile_hud.app.views.runs.shape_sweep import SweepValues, Swept, SweptShape
+from compile_hud.db.errors import NotFoundError
 from compile_hud.db.jobs.live_log import STATE_VARIABLE, LiveLog, find_live_log
 from compile_hud.db.jobs.queue import get_live_log
 from compile_hud.db.queries.alerts import (
     load_alerts_since,
 )
-from compile_hud.db.queries.results import load_result_summaries
+from compile_hud.db.queries.results import load_profiled_document, load_result_summaries
 from compile_hud.db.queries.runs import load_run
+from compile_hud.db.records.alerts import OUTCOME, Alert
+from compile_hud.db.records.findings import Finding
+from compile_hud.runner.analysis.comparison.eager_processes import of_summaries
+from compile_hud.runner.analysis.findings.documents import (
+    new_findings,
+    run_findings,
+)
 from compile_hud.runner.analysis.stats.estimates import estimate
 from compile_hud.runner.analysis.stats.rounds import speedups
+
+Findings = tuple[Finding, ...]
+
+
+def load_new_findings(alert: Alert) -> Findings:
+    """Return the findings of the first bad run of `alert` that its last good run lacks."""
+    if alert.last_good is None or alert.metric == OUTCOME:
+        return ()
+    return _new_findings(alert.last_good.run_id, alert.first_bad.run_id, alert.case.key).value
+
+
+@cached_read
+def _new_findings(at: StoreVersion, good_id: str, bad_id: str, case_key: str) -> Findings:
+    try:
+        good, bad = (
+            load_profiled_document(at.store, name, case_key=case_key) for name in (good_id, bad_id)
+        )
+    except NotFoundError:
+        return ()
+    return new_findings(good, bad, case_key=case_key)
 
 
 @cached_read
@@ -31,11 +59,14 @@ def load_run_page(at: StoreVersion, run_id: str) -> RunPage:
     """
     store = at.store
     run = load_run(store, run_id or "latest")
+    results = load_result_summaries(store, run.id)
     return RunPage(
         run=run,
-        results=load_result_summaries(store, run.id),
+        results=results,
         alerts=load_alerts_since(store, run.id),
         machine=load_machine_moves.read_at(at).get(run.id, ()),
+        own_eager_s={key: own.value for key, own in of_summaries(results).items()},
+        findings=run_findings(load_profiled_document(store, run.id)),
     )
 
 

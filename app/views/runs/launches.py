@@ -25,6 +25,8 @@ _UNITS = (
     ("_c", "deg C"),
     ("_pct", "%"),
 )
+# These parts of a launch's report have a table of their own.
+_OWN_TABLE = ("cache", "cache_reasons")
 # The best known phases precede all others.
 _PHASES = ("dynamo", "aot", "inductor", "backend")
 # Two readings are those before and after; of more the smallest and the largest are shown.
@@ -45,7 +47,10 @@ def launches_of(details: Mapping[str, Any], name: str) -> list[Mapping[str, Any]
 
 def launch_table(details: Mapping[str, Any], name: str) -> str:
     """Return a row for each reported thing, a column for each launch; "" without reports."""
-    launches = [_flat(item) for item in launches_of(details, name)]
+    launches = [
+        _flat({key: value for key, value in item.items() if key not in _OWN_TABLE})
+        for item in launches_of(details, name)
+    ]
     keys = list(dict.fromkeys(key for item in launches for key in item))
     keys = [key for key in keys if any(_has_value(item.get(key)) for item in launches)]
     if not keys:

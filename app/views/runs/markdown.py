@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compile_hud.app.data.page_records import RunPage
-from compile_hud.app.ui.format import estimate, metric_label, moment, outcome_label
+from compile_hud.app.ui.format import (
+    estimate,
+    metric_label,
+    moment,
+    outcome_label,
+    quantity,
+)
 from compile_hud.app.ui.share import code, summary_text
 from compile_hud.app.ui.urls import OVERVIEW_METRICS
+from compile_hud.db.records.findings import Finding
 from compile_hud.db.records.summaries import ResultSummary
 from compile_hud.db.shared.text import first_line, shortened
 
 # A message is no list of everything; its link leads to one.
 _MAX_FAILED = 10
 _REASON_LENGTH = 160
+_MAX_FINDINGS = 3
 
 
 def run_markdown(page: RunPage, *, case: str, command: str) -> str:
@@ -35,6 +43,7 @@ def _lines(page: RunPage, *, case: str) -> Iterator[str]:
     for result in page.results:
         if result.case.key == case:
             yield from _case_lines(result)
+            yield from map(_finding_line, page.findings.get(result.id, ())[:_MAX_FINDINGS])
     num_done, num_planned = len(page.results), len(run.plan)
     num_ok = sum(result.outcome.is_expected for result in page.results)
     yield (
@@ -61,6 +70,12 @@ def _case_lines(result: ResultSummary) -> Iterator[str]:
                 unit=measurement.unit,
             )
             yield f"{metric_label(name)}: {value}"
+
+
+def _finding_line(finding: Finding) -> str:
+    cost = "" if finding.cost_s is None else f" {quantity(finding.cost_s, 's')}"
+    text = shortened(first_line(finding.text), limit=_REASON_LENGTH)
+    return f"finding {finding.code}{cost}: {code(text)}"
 
 
 def _outcome_line(result: ResultSummary) -> str:

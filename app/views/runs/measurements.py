@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import dataclasses
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from compile_hud.app.ui.format import metric_label, scale_for
 from compile_hud.app.ui.html import Cell, HtmlColumn, interval_cell, table
 from compile_hud.app.ui.urls import run_url, series_url
-from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.metrics import (
+    CACHE_EVENTS,
+    CACHES,
+    COMPILE_CACHES,
+    METRICS,
+    cache_metric,
+)
 from compile_hud.db.records.results import Run
 from compile_hud.db.records.summaries import MeasurementSummary, ResultSummary
 
@@ -33,6 +40,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "eager_latency_cpu_s",
         "throughput_samples_per_s",
         "throughput_tokens_per_s",
+        "first_token_s",
+        "token_p50_s",
+        "token_p99_s",
         "pace_s",
     ),
     "compilation": (
@@ -44,6 +54,10 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "compile_backend_s",
         "compile_warm_s",
         "compile_artifacts_s",
+        "compile_instructions",
+        "compile_peak_host_bytes",
+        "compile_peak_compilers_bytes",
+        "compile_peak_device_bytes",
         "break_even_calls",
         "break_even_warm_calls",
     ),
@@ -53,6 +67,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "recompiles",
         "sweep_recompiles",
         "guards",
+        "guard_s",
         "num_kernels",
     ),
     "memory": (
@@ -61,6 +76,12 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "compression_ratio",
         "peak_reserved_bytes",
         "cudagraph_pool_bytes",
+    ),
+    "compile caches": tuple(
+        cache_metric(cache, state=state, event=event)
+        for cache in COMPILE_CACHES
+        for state in CACHES
+        for event in CACHE_EVENTS
     ),
     "training step": ("data_s", "forward_s", "backward_s", "optimizer_s"),
     "accuracy": ("cosine_similarity", "max_abs_error", "rmse_ratio"),
@@ -90,6 +111,13 @@ def measurement_table(result: ResultSummary, *, run: Run) -> str:
             group = Cell(text=name if index == 0 else "", style="quiet")
             rows.append((group, *_cells(result.measurements[metric], result=result, run=run)))
     return table(_COLUMNS, rows, label="measurements")
+
+
+def in_groups(result: ResultSummary, names: Collection[str]) -> ResultSummary:
+    """Return `result` with the measurements of these groups."""
+    metrics = {metric for name in names for metric in GROUPS[name]}
+    measured = {name: item for name, item in result.measurements.items() if name in metrics}
+    return dataclasses.replace(result, measurements=measured)
 
 
 def missing_reasons(details: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -8,21 +8,20 @@ from compile_hud.app.components.breadcrumbs import run_path
 from compile_hud.app.components.machine_status import machine_notice, moved_cell, reference_table
 from compile_hud.app.components.page_frame import banners, not_found_page, stale_note
 from compile_hud.app.components.run_request_form import run_request_form, suites_of
+from compile_hud.app.components.table.view import cached_table, draw_table
 from compile_hud.app.data.commands import repro, run_command
 from compile_hud.app.data.page_records import RunPage
 from compile_hud.app.ui.format import outcome_label
-from compile_hud.app.ui.html import Cell, banner, collapsible, heading, key_values, table
-from compile_hud.app.ui.pagination import FirstRows, first_note, show_rest
+from compile_hud.app.ui.html import Cell, banner, collapsible, heading, key_values
 from compile_hud.app.ui.share import Share, file_name, show_share
 from compile_hud.app.ui.urls import RunPageState, parse_run, run_url
+from compile_hud.app.views.runs.case_table import case_table
 from compile_hud.app.views.runs.case_view import show_case
 from compile_hud.app.views.runs.data import load_run_page
 from compile_hud.app.views.runs.logs import failed_logs, show_live_log
 from compile_hud.app.views.runs.markdown import run_markdown
 from compile_hud.app.views.runs.tables import (
-    case_table,
     environment_table,
-    num_cases,
     run_dimensions,
     run_times,
 )
@@ -49,7 +48,7 @@ def show() -> None:
         show_case(page, state)
     if page.run.state is RunState.RUNNING:
         show_live_log(page.run.id)
-    _show_cases(page, state)
+    _show_cases(page, version=loaded.version)
     if logs := failed_logs(page.results):
         st.html(heading("Logs of cases that failed", level=2))
         st.html(logs)
@@ -84,7 +83,7 @@ def _show_header(page: RunPage) -> None:
         ("toolchain", Cell(text=run.toolchain)),
         ("trigger", Cell(text=run.trigger)),
         *run_times(page),
-        *([("machine moved", moved_cell(page.machine))] if page.machine else []),
+        *([("machine drift", moved_cell(page.machine))] if page.machine else []),
         ("environment", Cell(text=run.fingerprint[:12], title=f"fingerprint {run.fingerprint}")),
     ]
     st.html(key_values(pairs))
@@ -95,13 +94,10 @@ def _show_header(page: RunPage) -> None:
         run_request_form("Run it again", suites_of([run]), key="run")
 
 
-def _show_cases(page: RunPage, state: RunPageState) -> None:
-    first = FirstRows(num_rows=num_cases(page), requested=state.rows)
-    columns, rows = case_table(page, num_shown=first.num_shown)
-    note = first_note(first, order="what needs attention comes first")
+def _show_cases(page: RunPage, *, version: int) -> None:
     st.html(heading("Cases", level=2))
-    st.html(note + table(columns, rows, label="cases of the run"))
-    show_rest(first)
+    table = cached_table(case_table, page, key=page.run.id, version=version)
+    draw_table(table, key=f"cases-{page.run.id}")
 
 
 def _case_of(page: RunPage, state: RunPageState) -> Case | None:
@@ -114,7 +110,7 @@ def _show_share(page: RunPage, state: RunPageState) -> None:
     key = case.key if case else ""
     share = Share(
         name=file_name("run", page.run.id),
-        url=run_url(page.run.id, case_key=key, samples=state.samples),
+        url=run_url(page.run.id, case_key=key, tab=state.tab, samples=state.samples),
         markdown=run_markdown(page, case=key, command=command),
         command=command,
     )

@@ -11,11 +11,9 @@ from typing import Any
 
 from compile_hud.app.ui.format import Scale, quantity, scale_for
 from compile_hud.app.ui.html import Cell, HtmlColumn, Note, interval_notes, table
+from compile_hud.app.ui.legend import LegendItem
 
-SWEEP_CAPTION = (
-    "One compiled model, called with one shape after the other: the variant solid, eager dashed."
-    " A diamond is a shape that was compiled again, with the time that this took."
-)
+SWEEP_CAPTION = "One compiled model, called with one shape after the other."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +99,19 @@ def sweep_rows(sweep: SweepValues, *, variant: str) -> list[dict[str, Any]]:
         for shape in sweep.shapes
         for name, side in (("eager", shape.eager), (variant, shape.variant))
     ]
+
+
+def sweep_legend(sweep: SweepValues, *, variant: str) -> tuple[LegendItem, ...]:
+    """Return the signs of the chart of `sweep`."""
+    items = [
+        LegendItem(sign="point-line", text=variant),
+        LegendItem(sign="hollow-line", text="eager"),
+    ]
+    if any(shape.compile_s is not None for shape in sweep.shapes):
+        items.append(LegendItem(sign="diamond-open", text="compiled again, time it took"))
+    if any(shape.reason for shape in sweep.shapes):
+        items.append(LegendItem(sign="diamond-open", text="inaccurate"))
+    return tuple(items)
 
 
 def _label(shape: SweptShape) -> str:

@@ -3,63 +3,33 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from compile_hud.app.components.result_matrix import DIMENSIONS, common_dimensions, effective_note
+from compile_hud.app.components.matrix.result_matrix import common_dimensions, effective_note
 from compile_hud.app.data.page_records import RunPage
-from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.app.ui.format import (
-    Scale,
     duration,
-    metric_label,
-    moment,
     outcome_label,
-    scale_for,
-    speedup_label,
 )
 from compile_hud.app.ui.html import (
-    WARNINGS_COLUMN,
     Cell,
     HtmlColumn,
     Note,
     key_values,
     table,
-    warnings_cell,
+    time_cell,
 )
-from compile_hud.app.ui.urls import run_url, series_url
-from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.imported import is_imported, was_timed
-from compile_hud.db.records.metrics import METRICS, speedup_latencies
-from compile_hud.db.records.results import Case, Outcome, Run, RunState, Verdict
+from compile_hud.db.records.results import Run, RunState
 from compile_hud.db.records.summaries import ResultSummary
-from compile_hud.db.records.triage import worst_first
-from compile_hud.db.shared.text import counted, runtime_text, significant
+from compile_hud.db.shared.text import runtime_text, significant
 
 CASES_TOOK = "without what lies between them, as the start of the toolchain, and pauses of the run"
 # Lists of sentences in a result's details, and their titles.
 REASON_LISTS = (("cudagraph_skip_reasons", "CUDA graphs skipped"),)
 # Lists of code locations: a reason with its file, line and function.
 LOCATION_LISTS = (("graph_breaks", "Graph breaks"), ("recompiles", "Recompiles"))
-_METRICS = (
-    "eager_latency_s",
-    "latency_s",
-    "speedup",
-    "compile_cold_s",
-    "compile_warm_s",
-    "peak_bytes",
-    "graph_breaks",
-)
-# Outcomes that need most attention come first; the others have the order of the plan.
-_OUTCOME_ORDER = (
-    Outcome.FAILED,
-    Outcome.TIMEOUT,
-    Outcome.OUT_OF_MEMORY,
-    Outcome.INACCURATE,
-    Outcome.NODE_LOST,
-    Outcome.SKIPPED,
-)
-_WITH_INTERVAL = ("latency_s", "latency_cpu_s", "speedup")
 
 
 def result_facts(result: ResultSummary) -> str:
@@ -92,7 +62,7 @@ def run_times(page: RunPage) -> list[tuple[str, Cell]]:
         after = f"finished after {duration((run.finished_at - run.started_at).total_seconds())}"
     notes = (Note(text=after),) if after else ()
     return [
-        ("started", Cell(text=moment(run.started_at), notes=notes)),
+        ("started", time_cell(run.started_at, notes=notes)),
         ("cases took", Cell(text=duration(took_s) if is_timed else "-", title=CASES_TOOK)),
     ]
 
@@ -231,163 +201,3 @@ def _fact_text(value: Any) -> str:
     if isinstance(value, str):
         return value
     return json.dumps(value, sort_keys=True, ensure_ascii=False)
-
-
-def num_cases(page: RunPage) -> int:
-    """Return the number of rows in the table of the cases."""
-    return sum(not result.case.is_reference for result in page.results) + len(_pending(page))
-
-
-def case_table(
-    page: RunPage, *, num_shown: int
-) -> tuple[tuple[HtmlColumn, ...], list[tuple[Cell, ...]]]:
-    """Return columns and first rows: cases that are not ok, regressions of this run, then the plan.
-
-    The reference cases have a table of their own.
-    """
-    plan = [case for case in page.run.plan if not case.is_reference]
-    dimensions = tuple(name for name in DIMENSIONS if name not in common_dimensions(plan))
-    models = [result for result in page.results if not result.case.is_reference]
-    clocks = _clocks(models)
-    scales = {name: _scale(models, metric=clocks.get(name, name)) for name in _METRICS}
-    regressions = _regressions(page)
-    columns = (
-        HtmlColumn(label="model"),
-        HtmlColumn(label="variant"),
-        *(HtmlColumn(label=name) for name in dimensions),
-        HtmlColumn(label="outcome"),
-        WARNINGS_COLUMN,
-        *(_column(clocks.get(name, name), scales[name], models) for name in _METRICS),
-    )
-    order = {outcome: rank for rank, outcome in enumerate(_OUTCOME_ORDER)}
-    results = sorted(
-        models,
-        key=lambda result: (
-            order.get(result.outcome, len(order)),
-            result.case.key not in regressions,
-        ),
-    )
-    rows = [
-        _row(
-            result,
-            regressions=regressions,
-            page=page,
-            scales=scales,
-            clocks=clocks,
-            dimensions=dimensions,
-        )
-        for result in results[:num_shown]
-    ]
-    pending = _pending(page)[: num_shown - len(rows)]
-    return columns, rows + [_pending_row(case, page, dimensions) for case in pending]
-
-
-def _clocks(results: Sequence[ResultSummary]) -> dict[str, str]:
-    """Return the latencies on the clock of the speedups, by those on the wall clock."""
-    taken = [result.measurements.get("speedup") for result in results]
-    eager, latency = speedup_latencies(item.method for item in taken if item is not None)
-    return {"eager_latency_s": eager, "latency_s": latency}
-
-
-def _names(result: ResultSummary, clocks: Mapping[str, str]) -> dict[str, str]:
-    """Return the metric of each column; a result with several threads has no CPU time."""
-    names = {key: clocks.get(key, key) for key in _METRICS}
-    return {key: name if name in result.measurements else key for key, name in names.items()}
-
-
-def _pending(page: RunPage) -> list[Case]:
-    """Return the planned cases that have no result."""
-    done = {result.case.key for result in page.results}
-    return [case for case in page.run.plan if not case.is_reference and case.key not in done]
-
-
-def _regressions(page: RunPage) -> dict[str, Alert]:
-    """Return the worst regression of each case for which this run was the first bad one."""
-    worst = worst_first(
-        alert
-        for alert in page.alerts
-        if alert.first_bad.run_id == page.run.id and alert.verdict is Verdict.REGRESSION
-    )
-    return {alert.case.key: alert for alert in reversed(worst)}
-
-
-def _scale(results: Sequence[ResultSummary], *, metric: str) -> Scale:
-    medians = [
-        result.measurements[metric].median for result in results if metric in result.measurements
-    ]
-    return scale_for(METRICS[metric].unit, medians)
-
-
-def _column(metric: str, scale: Scale, results: Sequence[ResultSummary]) -> HtmlColumn:
-    label = (
-        speedup_label(item.measurements for item in results)
-        if metric == "speedup"
-        else metric_label(metric)
-    )
-    unit = "" if scale.unit in ("", "x") else f" ({scale.unit})"
-    return HtmlColumn(label=label + unit, title=METRICS[metric].description, is_number=True)
-
-
-def _identity(case: Case, page: RunPage, dimensions: Sequence[str]) -> tuple[Cell, ...]:
-    href = run_url(page.run.id, case_key=case.key)
-    return (
-        Cell(text=case.model, href=href, style="strong", title=case.key),
-        Cell(text=case.variant, href=href, style="wraps"),
-        *(Cell(text=str(getattr(case, name)), style="quiet") for name in dimensions),
-    )
-
-
-def _row(
-    result: ResultSummary,
-    *,
-    regressions: Mapping[str, Alert],
-    page: RunPage,
-    scales: Mapping[str, Scale],
-    clocks: Mapping[str, str],
-    dimensions: Sequence[str],
-) -> tuple[Cell, ...]:
-    case = result.case
-    notes = []
-    if note := effective_note(case, result.effective_mode):
-        notes.append(Note(text=note))
-    if alert := regressions.get(case.key):
-        notes.append(Note(text=alert_text(alert).mark, style="note bad"))
-    outcome = Cell(
-        text=outcome_label(result.outcome),
-        style="" if result.outcome.is_expected else "strong",
-        title=result.reason,
-        notes=tuple(notes),
-    )
-    values = [
-        _value(result, metric=name, scale=scales[key], run=page.run)
-        for key, name in _names(result, clocks).items()
-    ]
-    return (*_identity(case, page, dimensions), outcome, warnings_cell(result), *values)
-
-
-def _value(result: ResultSummary, *, metric: str, scale: Scale, run: Run) -> Cell:
-    measured = result.measurements.get(metric)
-    if measured is None:
-        return Cell(text="-", style="quiet")
-    text = scale.text(measured.median) if scale.unit == "x" else scale.number(measured.median)
-    interval = scale.interval(measured.low, measured.high)
-    spread = f"{interval} {scale.unit}, " if interval else ""
-    return Cell(
-        text=text,
-        href=series_url(
-            result.case.key,
-            metric=metric,
-            machine=run.machine,
-            toolchain=run.toolchain,
-            result=result.id,
-        ),
-        title=f"{spread}{counted(measured.num_samples, 'sample')}; {measured.method}",
-        notes=(Note(text=interval),) if interval and metric in _WITH_INTERVAL else (),
-    )
-
-
-def _pending_row(case: Case, page: RunPage, dimensions: Sequence[str]) -> tuple[Cell, ...]:
-    is_running = page.run.state is RunState.RUNNING
-    state = Cell(text="to do" if is_running else "no result", style="quiet")
-    nothing = [Cell(text="-", style="quiet") for _ in range(len(_METRICS) + 1)]
-    return (*_identity(case, page, dimensions), state, *nothing)

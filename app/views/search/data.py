@@ -11,10 +11,9 @@ from compile_hud.app.data.runs import load_newest_runs
 from compile_hud.app.data.store import StoreVersion
 from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.app.ui.urls import (
-    ModelsState,
-    cases_url,
     decide_url,
     kernels_url,
+    model_url,
     run_url,
     series_url,
 )
@@ -110,10 +109,15 @@ def _group(kind: str, hits: Iterable[Hit], *, words: Sequence[str]) -> HitGroup:
 
 
 def _models(known: Searchable) -> list[Hit]:
-    families = {cell.summary.case.model: cell.summary.case.family for cell in known.cells}
+    ordered = sorted(known.cells, key=lambda cell: cell.run_started_at)
+    newest = {cell.summary.case.model: cell for cell in ordered}
     return [
-        Hit(text=model, href=cases_url(ModelsState(model=model)), note=family)
-        for model, family in sorted(families.items())
+        Hit(
+            text=model,
+            href=model_url(model, machine=cell.machine, toolchain=cell.toolchain),
+            note=cell.summary.case.family,
+        )
+        for model, cell in sorted(newest.items())
     ]
 
 

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from compile_hud.app.components.result_matrix import DIMENSIONS, variants_in_order
+from compile_hud.app.components.matrix.result_matrix import DIMENSIONS, variants_in_order
+from compile_hud.app.components.table.columns import (
+    ChangeColumn,
+    DataTable,
+    IntervalColumn,
+    Link,
+    LinkColumn,
+    NumberColumn,
+    TextColumn,
+    VerdictColumn,
+    data_table,
+)
 from compile_hud.app.components.trend.rows import (
     alert_label,
     alerts_of,
-    change_from_previous,
+    change_pct_from_previous,
     point_note,
     unit_of,
 )
@@ -18,43 +29,24 @@ from compile_hud.app.ui.format import (
     Scale,
     estimate,
     is_interval,
+    local_moment,
     metric_label,
     moment,
     outcome_label,
     quantity,
 )
-from compile_hud.app.ui.html import Cell, HtmlColumn, interval_cell, key_values, table
+from compile_hud.app.ui.html import Cell, HtmlColumn, key_values, table, time_cell
 from compile_hud.app.ui.urls import decide_url, kernels_url, run_url, series_url
-from compile_hud.app.views.kernel_diff.links import point_cell
+from compile_hud.app.views.kernel_diff.links import point_link
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.metrics import METRICS, metric_of
-from compile_hud.db.records.results import Outcome
+from compile_hud.db.records.results import Outcome, Verdict
 from compile_hud.db.records.summaries import OutcomePoint, TrendPoint
 from compile_hud.db.shared.text import short_revision
 
-SAMPLES_CAPTION = (
-    "Dots are samples in the order they were taken, crosses warm-ups (not counted; on the edge when"
-    " they lie beyond it). The line is the estimate, the shade its 95 % interval."
-)
-SINGLE_CAPTION = "The one sample is the estimate, which has no interval."
 # So many of the last outcomes are shown.
 _NUM_OUTCOMES = 20
-_LEVEL_COLUMN = HtmlColumn(
-    label="normalised", title="for machine speed; used for detection", is_number=True
-)
-_KERNEL_COLUMN = HtmlColumn(label="kernels", title="their changes since the previous point")
-_POINT_COLUMNS = (
-    HtmlColumn(label="run started"),
-    HtmlColumn(label="median", is_number=True),
-    HtmlColumn(label="95 % interval", is_number=True),
-    _LEVEL_COLUMN,
-    HtmlColumn(
-        label="change", title="of the judged value, since the previous point", is_number=True
-    ),
-    HtmlColumn(label="samples", is_number=True),
-    HtmlColumn(label="revision"),
-    HtmlColumn(label="note"),
-)
+INTERVAL_HELP = "of the median; one sample has none"
 
 
 def metrics_of(page: SeriesPage) -> list[str]:
@@ -76,7 +68,7 @@ def header_facts(page: SeriesPage, *, metric: str) -> list[tuple[str, Cell]]:
         *_direction_fact(page, metric=metric),
         (f"latest {metric_label(metric)}", Cell(text=shown)),
         *_level_fact(page, metric=metric),
-        ("measured", Cell(text=moment(last.at), href=run_url(last.run_id, case_key=case.key))),
+        ("measured", time_cell(last.at, href=run_url(last.run_id, case_key=case.key))),
         ("revision", Cell(text=last.revision)),
         ("points", Cell(text=str(len(page.points)))),
     ]
@@ -94,11 +86,6 @@ def _direction_fact(page: SeriesPage, *, metric: str) -> list[tuple[str, Cell]]:
         return [("better", Cell(text=f"{text}: not judged"))]
     who = "as its records say" if stated else "by its name and unit"
     return [("better", Cell(text=f"{str(known.direction).split('_')[0]}, {who}"))]
-
-
-def samples_caption(num_samples: int) -> str:
-    """Return the legend of a chart of so many samples."""
-    return SINGLE_CAPTION if num_samples == 1 else SAMPLES_CAPTION
 
 
 def _level_fact(page: SeriesPage, *, metric: str) -> list[tuple[str, Cell]]:
@@ -181,37 +168,51 @@ def alert_links(page: SeriesPage, *, metric: str) -> str:
 
 
 def point_table(
-    page: SeriesPage,
-    *,
-    metric: str,
-    scale: Scale,
-    profiled: Collection[str] = (),
-    num_shown: int | None = None,
-) -> str:
-    """Return the `num_shown` newest points (by default all), newest first.
+    page: SeriesPage, *, metric: str, scale: Scale, profiled: Collection[str] = ()
+) -> DataTable:
+    """Return all points, newest first.
 
     `profiled` are the ids of the runs that have kernels of the case.
     """
+    unit = unit_of(page, metric=metric)
     judged = {alert.first_bad.run_id: alert for alert in alerts_of(page, metric=metric)}
-    numbers = list(reversed(range(len(page.points))))[:num_shown]
-    rows: list[Sequence[Cell]] = [
-        _point_row(page, number, judged.get(page.points[number].run_id), metric=metric, scale=scale)
-        for number in numbers
+    levels = NumberColumn(
+        label="normalised", help="for machine speed; used for detection", unit=unit, scale=scale
+    )
+    columns = (
+        LinkColumn(label="run started", help="opens the run", is_pinned=True),
+        NumberColumn(label="median", unit=unit, scale=scale),
+        IntervalColumn(label="95 % interval", help=INTERVAL_HELP, scale=scale),
+        *([levels] if page.normalised else []),
+        ChangeColumn(label="change", help="of the judged value, since the previous point"),
+        NumberColumn(label="samples"),
+        LinkColumn(label="single samples", help="draws them"),
+        TextColumn(label="revision"),
+        *([VerdictColumn(label="verdict")] if judged else []),
+        TextColumn(label="note"),
+        *(
+            [LinkColumn(label="kernels", help="their changes since the previous point")]
+            if profiled
+            else []
+        ),
+    )
+    rows = [
+        (
+            *_point_values(page, number, metric=metric),
+            *([_verdict(judged.get(page.points[number].run_id))] if judged else []),
+            point_note(page.points, number, judged.get(page.points[number].run_id)) or None,
+            *(
+                [point_link(page.points, number, case_key=page.case.key, profiled=profiled)]
+                if profiled
+                else []
+            ),
+        )
+        for number in reversed(range(len(page.points)))
     ]
-    columns = [item for item in _POINT_COLUMNS if page.normalised or item is not _LEVEL_COLUMN]
-    if profiled:
-        columns.append(_KERNEL_COLUMN)
-        cells = [
-            point_cell(page.points, number, case_key=page.case.key, profiled=profiled)
-            for number in numbers
-        ]
-        rows = [(*row, cell) for row, cell in zip(rows, cells, strict=True)]
-    return table(columns, rows, label="points")
+    return data_table(columns, rows, label="points")
 
 
-def _point_row(
-    page: SeriesPage, number: int, alert: Alert | None, *, metric: str, scale: Scale
-) -> Sequence[Cell]:
+def _point_values(page: SeriesPage, number: int, *, metric: str) -> tuple[object, ...]:
     point = page.points[number]
     samples = series_url(
         page.case.key,
@@ -220,20 +221,20 @@ def _point_row(
         toolchain=page.toolchain,
         result=point.result_id,
     )
-    level = [Cell(text=scale.text(page.normalised[number].median))] if page.normalised else []
     return (
-        Cell(text=moment(point.at), href=run_url(point.run_id, case_key=page.case.key)),
-        Cell(text=scale.text(point.median)),
-        interval_cell(point.low, point.high, scale=scale, num_samples=point.num_samples),
-        *level,
-        Cell(text=change_from_previous(page.normalised or page.points, number)),
-        Cell(text=str(point.num_samples), href=samples, title="show these samples"),
-        Cell(text=short_revision(point.revision), style="revision"),
-        Cell(
-            text=point_note(page.points, number, alert),
-            style="strong prose" if alert else "quiet prose",
-        ),
+        Link(local_moment(point.at), run_url(point.run_id, case_key=page.case.key)),
+        point.median,
+        (point.low, point.high),
+        *([page.normalised[number].median] if page.normalised else []),
+        change_pct_from_previous(page.normalised or page.points, number),
+        point.num_samples,
+        Link("samples", samples),
+        short_revision(point.revision),
     )
+
+
+def _verdict(alert: Alert | None) -> Verdict | None:
+    return None if alert is None else alert.verdict
 
 
 def outcomes_without_value(page: SeriesPage) -> list[OutcomePoint]:
@@ -249,8 +250,8 @@ def newer_outcome_notice(page: SeriesPage) -> str:
     last = ended[-1]
     assert last.outcome is not None
     return (
-        f"The newest run has no value: {outcome_label(last.outcome)} at {moment(last.at)}."
-        f" The latest value is of {moment(page.points[-1].at)}."
+        f"The newest run has no value: {outcome_label(last.outcome)} at {local_moment(last.at)}."
+        f" The latest value is of {local_moment(page.points[-1].at)}."
     )
 
 
@@ -263,7 +264,7 @@ def outcome_table(points: Sequence[OutcomePoint], *, case_key: str) -> str:
     )
     rows = [
         (
-            Cell(text=moment(point.at), href=run_url(point.run_id, case_key=case_key)),
+            time_cell(point.at, href=run_url(point.run_id, case_key=case_key)),
             Cell(text=outcome_label(point.outcome) if point.outcome else "no result"),
             Cell(text=short_revision(point.revision), style="revision"),
         )

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from datetime import datetime
 
 import streamlit as st
 
+from compile_hud.app import clock
 from compile_hud.app.components.annotations import show_annotations
 from compile_hud.app.components.breadcrumbs import HISTORY, case_path, case_tabs
 from compile_hud.app.components.page_frame import (
     banners,
     choose,
     draw_chart,
+    draw_legend,
     stale_note,
     state_page,
 )
+from compile_hud.app.components.shared_filters import choose_range, first_moment
+from compile_hud.app.components.table.view import draw_table
+from compile_hud.app.components.trend.legend import samples_legend
 from compile_hud.app.components.trend.rows import samples_chart, scale_of
 from compile_hud.app.components.trend.view import TREND_KEY, show_repro, show_trend
 from compile_hud.app.components.trend.window import part_of
@@ -25,11 +31,11 @@ from compile_hud.app.data.cache import computed_once
 from compile_hud.app.data.commands import repro
 from compile_hud.app.data.page_records import SeriesPage
 from compile_hud.app.data.series import load_result_samples, load_series_page, with_samples
-from compile_hud.app.ui.format import metric_label
-from compile_hud.app.ui.html import banner, caption, escaped, heading, key_values
-from compile_hud.app.ui.pagination import FirstRows, first_note, show_rest
+from compile_hud.app.ui.format import local_moment, local_range, metric_label
+from compile_hud.app.ui.html import banner, escaped, heading, key_values
 from compile_hud.app.ui.share import Share, file_name, show_share
 from compile_hud.app.ui.urls import (
+    ALL_RUNS,
     DEFAULT_SERIES_METRIC,
     YES,
     ModelsState,
@@ -37,7 +43,9 @@ from compile_hud.app.ui.urls import (
     RunsState,
     SeriesState,
     cases_url,
+    end_in,
     moment_in,
+    moment_out,
     overview_url,
     parse_series,
     runs_url,
@@ -46,7 +54,10 @@ from compile_hud.app.views.kernel_diff.data import load_runs_of_kernels
 from compile_hud.app.views.series import tables
 from compile_hud.app.views.series.markdown import series_csv, series_markdown
 from compile_hud.db.errors import NotFoundError
+from compile_hud.db.records.triage import ONGOING
 from compile_hud.db.shared.text import counted
+
+_SHOWN_POINTS = 15
 
 
 def show() -> None:
@@ -60,7 +71,7 @@ def show() -> None:
             ("Choose a model", cases_url(ModelsState())),
             ("Choose a run", runs_url(RunsState())),
         ]
-        state_page("Which series?", text=[text], links=links)
+        state_page("Select a model to see its history", text=[text], links=links)
         return
     try:
         loaded = load_series_page(
@@ -80,8 +91,9 @@ def show() -> None:
     if not drawn_part(page, state=state).points:
         banners([f"Nothing was measured in {part_words(state)}; all is drawn."])
         state = dataclasses.replace(state, since="", until="")
-    show_part(page, state=state)
-    show_trend(page, metric=state.metric, version=loaded.version, state=state)
+    drawn = in_range(page, state=state, now=clock.now())
+    show_part(page, state=state, drawn=drawn)
+    show_trend(page, metric=state.metric, version=loaded.version, state=drawn)
     show_series_share(page, state=state)
     show_annotations(page, metric=state.metric)
     show_samples(page, state=state, version=loaded.version)
@@ -123,6 +135,7 @@ def show_header(page: SeriesPage, *, state: SeriesState) -> None:
             format_func=metric_label,
             width=240,
         )
+        choose_range(state.range)
         choose("Machine", name="machine", options=machines, value=page.machine, width=240)
         if len(page.toolchains) > 1:
             choose(
@@ -155,30 +168,51 @@ def show_series_share(page: SeriesPage, *, state: SeriesState) -> None:
     show_share(share)
 
 
-def show_part(page: SeriesPage, *, state: SeriesState) -> None:
-    """Draw the bounds of the part that is drawn, the way back, and the switch of single samples."""
+def in_range(page: SeriesPage, *, state: SeriesState, now: datetime) -> SeriesState:
+    """Return `state` with the first moment of its range as the bound, if it has no bounds.
+
+    The range reaches back to the last good run of an ongoing alert, and to the chosen result. It
+    has no bound where it would leave out every point or none.
+    """
+    first = first_moment(state.range, now=now)
+    if first is None or first > page.points[-1].at or state.since or state.until:
+        return state
+    needed = [alert.last_good or alert.first_bad for alert in page.alerts if alert.state in ONGOING]
+    moments = [point.at for point in page.points if point.result_id == state.result]
+    since = min([first, *(run.at for run in needed), *moments])
+    # A whole day, so that the chart stays the same all day.
+    since = since.replace(hour=0, minute=0, second=0, microsecond=0)
+    is_partial = page.points[0].at < since
+    return dataclasses.replace(state, since=moment_out(since)) if is_partial else state
+
+
+def show_part(page: SeriesPage, *, state: SeriesState, drawn: SeriesState) -> None:
+    """Draw the bounds of the part that is drawn, the way back, and the switch of single samples.
+
+    `drawn` has the bounds of the range where `state` has none.
+    """
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         st.session_state["raw"] = bool(state.raw)
         st.checkbox("Single samples", key="raw", on_change=_switch_raw)
-        drawn = drawn_part(page, state=state)
-        if state.raw and (num := len(with_samples(drawn))) < len(drawn.points):
+        part = drawn_part(page, state=drawn)
+        if state.raw and (num := len(with_samples(part))) < len(part.points):
             st.html(
                 f'<span class="note">of the newest {counted(num, "run")}</span>', width="content"
             )
-        if state.since or state.until:
-            st.html(f'<span class="note">{escaped(part_words(state))}</span>', width="content")
+        if num_older := len(page.points) - len(part.points):
+            text = part_words(drawn) if state.since or state.until else f"{num_older} older runs"
+            st.html(f'<span class="note">{escaped(text)}</span>', width="content")
             st.button("Show all", key="whole", on_click=_show_whole)
 
 
 def drawn_part(page: SeriesPage, *, state: SeriesState) -> SeriesPage:
     """Return `page` with the points of the part that `state` selects."""
-    return part_of(page, since=moment_in(state.since), until=moment_in(state.until))
+    return part_of(page, since=moment_in(state.since), until=end_in(state.until))
 
 
 def part_words(state: SeriesState) -> str:
-    """Return the bounds that `state` selects: `2026-01-03 00:00 to the last UTC`."""
-    since, until = (moment.replace("T", " ") for moment in (state.since, state.until))
-    return f"{since or 'the first run'} to {until or 'the last'} UTC"
+    """Return the bounds that `state` selects, `2026-01-03 01:00 UTC+1 to the newest`."""
+    return local_range(moment_in(state.since), end_in(state.until))
 
 
 def _switch_raw() -> None:
@@ -191,6 +225,7 @@ def _switch_raw() -> None:
 def _show_whole() -> None:
     for name in ("since", "until"):
         st.query_params.pop(name, None)
+    st.query_params["range"] = ALL_RUNS
 
 
 def show_no_points(page: SeriesPage, *, state: SeriesState) -> None:
@@ -223,18 +258,14 @@ def _last_profiled(page: SeriesPage) -> str:
 
 def show_points(page: SeriesPage, *, state: SeriesState) -> None:
     """Draw the points, newest first."""
-    first = FirstRows(num_rows=len(page.points), requested=state.rows)
     rows = tables.point_table(
         page,
         metric=state.metric,
         scale=scale_of(page, metric=state.metric),
         profiled=_profiled(page),
-        num_shown=first.num_shown,
     )
-    note = first_note(first, order="the newest come first")
     st.html(heading("Points", level=2))
-    st.html(note + rows)
-    show_rest(first)
+    draw_table(rows, key="points", max_rows=_SHOWN_POINTS)
     without = tables.outcomes_without_value(page)
     if outcomes := tables.outcome_table(without, case_key=page.case.key):
         st.html(heading("Runs without a value", level=2))
@@ -248,7 +279,7 @@ def show_samples(page: SeriesPage, *, state: SeriesState, version: int) -> None:
         st.html(banner(f"This series has no result {state.result}; its latest is shown."))
     point = point or page.points[-1]
     samples = load_result_samples(point.result_id, metric=state.metric).value
-    st.html(heading(f"Samples of {point.at:%Y-%m-%d %H:%M} UTC", level=2))
+    st.html(heading(f"Samples of {local_moment(point.at)}", level=2))
     facts = tables.point_facts(page, point, metric=state.metric, profiled=_profiled(page))
     st.html(key_values(facts))
     spec = computed_once(samples_chart)(
@@ -260,5 +291,5 @@ def show_samples(page: SeriesPage, *, state: SeriesState, version: int) -> None:
         _page=page,
         _samples=samples,
     )
+    draw_legend(samples_legend(samples, low=point.low, high=point.high))
     draw_chart(spec, key="samples")
-    st.html(caption(tables.samples_caption(point.num_samples)))

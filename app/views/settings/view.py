@@ -40,9 +40,8 @@ def show() -> None:
         return
     st.html(
         caption(
-            "Values at start-up; change them in hud.toml. Options of the command line (`--port`,"
-            " `--store`) are not shown. Of secrets only their source is shown, of addresses only"
-            " scheme and host."
+            "Values at start-up, without options of the command line. Of secrets only the source is"
+            " shown, of addresses only scheme and host."
         )
     )
     for section in dict.fromkeys(item.section for item in settings):

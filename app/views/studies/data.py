@@ -7,14 +7,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from compile_hud.app.components.result_matrix import common_dimensions
+from compile_hud.app.components.matrix.result_matrix import common_dimensions
 from compile_hud.app.data.cache import cached_read
 from compile_hud.app.data.store import StoreVersion
 from compile_hud.app.ui.format import Scale, estimate, metric_label, outcome_label, scale_for
 from compile_hud.app.ui.html import Cell, HtmlColumn, Note, interval_notes
 from compile_hud.app.ui.urls import DEFAULT_SERIES_METRIC, run_url
 from compile_hud.app.views.studies.charts import (
+    INTERVALS_LEGEND,
     INTERVALS_TEXT,
+    SCATTER_LEGEND,
     SCATTER_TEXT,
     intervals_spec,
     scatter_spec,
@@ -78,15 +80,17 @@ def _section(study: Study, run: Run, *, title: str, store: Store) -> StudySectio
     tables = study_tables(study, seen)
     grids = [grid_part(table, run_id=run.id) for table in tables]
     drawn = [table for table, grid in zip(tables, grids, strict=True) if grid is not None]
-    chart, text = _chart(study, seen, tables=tables)
+    chart = _chart(study, seen, tables=tables)
+    is_scatter = study.chart == "scatter"
     return StudySection(
         run=run,
         title=title,
         outcomes=outcomes_text(study_run),
         common=common_dimensions(item.case for item in seen),
         chart=chart,
-        chart_text=text,
-        has_picks=study.chart == "scatter",
+        chart_text=SCATTER_TEXT if is_scatter else INTERVALS_TEXT,
+        chart_legend=SCATTER_LEGEND if is_scatter else INTERVALS_LEGEND,
+        has_picks=is_scatter,
         grids=tuple(grid for grid in grids if grid is not None),
         parts=tuple(
             part
@@ -103,15 +107,15 @@ def _section(study: Study, run: Run, *, title: str, store: Store) -> StudySectio
 
 def _chart(
     study: Study, seen: Sequence[StudyResult], *, tables: Sequence[StudyTable]
-) -> tuple[Mapping[str, Any] | None, str]:
+) -> Mapping[str, Any] | None:
     if study.chart == "scatter":
         clock = tables[0].metrics[0] if tables else DEFAULT_SERIES_METRIC
         points = scatter_points(seen, metric=clock)
         title = f"{metric_label(clock)} (ms)"
-        return (scatter_spec(points, title=title), SCATTER_TEXT) if points else (None, "")
+        return scatter_spec(points, title=title) if points else None
     first = [table for table in tables if table.spec == study.tables[0]]
     points = interval_points(first) if study.chart == "intervals" else ()
-    return (intervals_spec(points), INTERVALS_TEXT) if points else (None, "")
+    return intervals_spec(points) if points else None
 
 
 def table_part(table: StudyTable, *, run_id: str) -> TablePart:
@@ -153,7 +157,7 @@ def study_cell(cell: StudyCell, *, scale: Scale, run_id: str) -> Cell:
         notes.append(Note(text=f"{cell.num_common} of {cell.num_subjects}"))
     if cell.num_common > 1 and cell.least is not None and cell.most is not None:
         notes.append(Note(text=f"{_shown(cell.least, scale)} to {_shown(cell.most, scale)}"))
-    notes += [Note(text=f"{number} ran as {mode}") for mode, number in cell.ran_as]
+    notes += [Note(text=f"{number} fell back to {mode}") for mode, number in cell.ran_as]
     return Cell(text=_shown(value, scale), href=href, title=title, notes=tuple(notes))
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from compile_hud.app.ui.html import Cell, HtmlColumn
+from compile_hud.app.ui.legend import LegendItem
 from compile_hud.db.records.results import Run
 
 
@@ -45,6 +46,7 @@ class StudySection:
     grids: tuple[GridPart, ...] = ()
     chart: Mapping[str, Any] | None = None
     chart_text: str = ""
+    chart_legend: tuple[LegendItem, ...] = ()
     has_picks: bool = False
 
 

@@ -9,6 +9,7 @@ from compile_hud.app.components.page_frame import (
     banners,
     choose,
     draw_chart,
+    draw_legend,
     stale_note,
     state_page,
 )
@@ -89,6 +90,7 @@ def _show_section(section: StudySection, *, study: str) -> None:
 def _show_chart(section: StudySection, *, key: str) -> None:
     """Draw the chart; a click on a point that is a case opens it."""
     assert section.chart is not None
+    draw_legend(section.chart_legend)
     if not section.has_picks:
         draw_chart(section.chart, key=key)
     else:

@@ -1,7 +1,7 @@
 """The charts of the trends: a panel for each metric, one column for each mode. Pure.
 
 The panels of a metric span the same ratio from bottom to top in every mode, so equal changes look
-equal. A click on a point picks its run, and a brush a part of the time.
+equal. A click on a point picks its run, and a brush, if there is one, a part of the time.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from compile_hud.app.components.trend.chart import PART
-from compile_hud.app.ui.charts import PICK, Row
+from compile_hud.app.ui.charts import LOG_DECADES, LOG_SUFFIX, PICK, Row
+from compile_hud.app.ui.legend import LegendItem
 from compile_hud.app.ui.theme import NEUTRAL, VERDICT_COLOURS
+from compile_hud.db.records.results import Verdict
 
 # Pixels; four columns with the labels of their axes are as wide as the page at 1440.
 _PLOT_WIDTH = 278
@@ -25,11 +27,12 @@ _LABELS_WIDTH = 36
 _TITLE_HEIGHT, _AXIS_HEIGHT = 62, 30
 # A smaller change must not fill a panel: it is within the noise of most nights.
 _LEAST_RATIO = 1.04
-# Values that span more than a decade have a logarithmic axis.
-_LOG_RATIO = 10.0
 _ROOM = 0.08
 # Natural logarithm of a ratio that no float overflows by, from any number of a store.
 _LARGEST_SPAN = 500.0
+_CHANGE_SIGN = LegendItem(sign="diamond", text="cohort changed")
+_LINE_SIGN = LegendItem(sign="dashed", text="annotation, new environment or model code")
+_BRUSH = {"type": "interval", "encodings": ["x"], "zoom": False}
 # A share of 100 % all the time is a line near the top.
 _HIGHEST_FLOOR_PCT = 80.0
 
@@ -38,7 +41,7 @@ _HIGHEST_FLOOR_PCT = 80.0
 class Panel:
     """One metric of a mode: rows of its points and of its alerts; `domain` is that of the y axis.
 
-    `title` is above the plot. Rows of points have at, value, low, high, run_id, segment, joined
+    `title` is above the plot. Rows of points have at, value, low, high, run_id, segment, is_change
     (whether the cohort changed) and texts for the tooltip.
     """
 
@@ -76,7 +79,7 @@ def shared_domains(
     half = min(span, _LARGEST_SPAN) * (0.5 + _ROOM)
     middles = [(low + high) / 2 for low, high in bounds]
     domains = [(math.exp(middle - half), math.exp(middle + half)) for middle in middles]
-    return domains, span >= math.log(_LOG_RATIO)
+    return domains, span > LOG_DECADES * math.log(10)
 
 
 def _with_room(values: Sequence[float]) -> tuple[float, float]:
@@ -92,8 +95,11 @@ def share_domains(columns: Sequence[Sequence[float]]) -> list[tuple[float, float
     return [(low, 100 + _ROOM * (100 - low))] * len(columns)
 
 
-def column_spec(column: PanelColumn) -> dict[str, Any]:
-    """Return the specification of the panels of one mode, above each other on one time axis."""
+def column_spec(column: PanelColumn, *, has_brush: bool = False) -> dict[str, Any]:
+    """Return the specification of the panels of one mode, above each other on one time axis.
+
+    With `has_brush`, dragging along the time selects a part of it.
+    """
     height = _PLOT_HEIGHT if len(column.panels) > 1 else _TALL_HEIGHT
     views = [
         _view(
@@ -126,11 +132,7 @@ def column_spec(column: PanelColumn) -> dict[str, Any]:
                 "select": {"type": "point", "fields": ["run_id"], "on": "click", "toggle": False},
                 "views": names,
             },
-            {
-                "name": PART,
-                "select": {"type": "interval", "encodings": ["x"], "zoom": False},
-                "views": names,
-            },
+            *([{"name": PART, "select": _BRUSH, "views": names}] if has_brush else []),
         ],
         "vconcat": views,
         "config": {
@@ -139,6 +141,23 @@ def column_spec(column: PanelColumn) -> dict[str, Any]:
             "view": {"stroke": None},
         },
     }
+
+
+def panels_legend(columns: Sequence[PanelColumn]) -> tuple[LegendItem, ...]:
+    """Return the signs that these columns have."""
+    panels = [panel for column in columns for panel in column.panels]
+    points = [row for panel in panels for row in panel.points]
+    verdicts = {row["verdict"] for panel in panels for row in panel.alerts}
+    has_interval = any(row["low"] != row["high"] for row in points)
+    drawn = (
+        (has_interval, LegendItem(sign="band", text="run with 95 % interval")),
+        (bool(points) and not has_interval, LegendItem(sign="point-line", text="run")),
+        (any(row["is_change"] for row in points), _CHANGE_SIGN),
+        (any(column.lines for column in columns), _LINE_SIGN),
+        (Verdict.REGRESSION in verdicts, LegendItem(sign="up", text="regression")),
+        (Verdict.IMPROVEMENT in verdicts, LegendItem(sign="down", text="improvement")),
+    )
+    return tuple(item for is_drawn, item in drawn if is_drawn)
 
 
 def _name(number: int) -> str:
@@ -152,7 +171,7 @@ def _view(
         "width": _PLOT_WIDTH,
         "height": height,
         "title": {
-            "text": panel.title,
+            "text": f"{panel.title}{LOG_SUFFIX if panel.is_log else ''}",
             "anchor": "start",
             "fontSize": 12,
             "fontWeight": "normal",
@@ -255,13 +274,13 @@ def _x(time: tuple[str, str], *, has_dates: bool) -> dict[str, Any]:
         "field": "at",
         "type": "temporal",
         "title": None,
-        "scale": {"type": "utc", "domain": list(time), "padding": 6},
+        "scale": {"type": "time", "domain": list(time), "padding": 6},
         "axis": {
             "grid": False,
             "labels": has_dates,
             "ticks": has_dates,
             "tickCount": 4,
-            "labelExpr": "utcFormat(datum.value, '%b %d')",
+            "labelExpr": "timeFormat(datum.value, '%b %d')",
             "labelAngle": 0,
         },
     }

@@ -12,6 +12,7 @@ from compile_hud.app.ui.urls import (
     ALL_RUNS,
     CaseState,
     TrendsState,
+    end_in,
     moment_in,
     parse_trends,
 )
@@ -55,7 +56,7 @@ def load_trends(
         machine,
         toolchain,
         since=since,
-        end=moment_in(state.until),
+        end=end_in(state.until),
         filters=CaseState(
             device=state.device,
             phase=state.phase,

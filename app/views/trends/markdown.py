@@ -21,7 +21,7 @@ def trends_markdown(trends: ModeTrends, *, command: str) -> str:
 def _line(trend: ModeTrend) -> str:
     newest = trend.points[-1]
     change = change_text(trend)
-    names = " ".join(code(name) for name in (trend.group, trend.mode) if name)
+    names = " ".join(code(name) for name in (trend.label, trend.mode) if name)
     value = scale_for(trend.unit, [newest.value]).text(newest.value)
     changed = f", {change}" if change else ""
     cohort = f"{newest.num_counted} of {newest.num_subjects}"

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from compile_hud.app.components.trend.window import thinned_indices
-from compile_hud.app.ui.format import (
-    Scale,
-    metric_label,
-    moment,
-    scale_for,
-)
-from compile_hud.app.ui.html import Cell, HtmlColumn, Note, table
+from compile_hud.app.ui.format import Scale, local_range, metric_label, moment, scale_for
+from compile_hud.app.ui.html import Cell, HtmlColumn, Note, table, time_cell
 from compile_hud.app.ui.urls import (
     RELATIVE,
     TrendsState,
     cases_url,
     decide_url,
+    end_in,
+    moment_in,
     moment_out,
     run_url,
 )
@@ -40,6 +38,7 @@ from compile_hud.runner.analysis.trends.records import (
 
 # A panel is this narrow, and more points hide one another.
 MAX_POINTS = 120
+_MAX_CHANGES = MAX_POINTS // 4
 # More columns of panels are slow to draw; the table has all of them.
 MAX_COLUMNS = 24
 _TEXT_LENGTH = 90
@@ -56,8 +55,8 @@ def range_facts(trends: ModeTrends) -> list[tuple[str, Cell]]:
     first, last = trends.runs[0], trends.runs[-1]
     return [
         ("runs", Cell(text=f"{len(trends.runs):,}")),
-        ("first", Cell(text=moment(first.at), href=run_url(first.id))),
-        ("newest", Cell(text=moment(last.at), href=run_url(last.id))),
+        ("first", time_cell(first.at, href=run_url(first.id))),
+        ("newest", time_cell(last.at, href=run_url(last.id))),
         (
             "torch",
             Cell(
@@ -86,7 +85,7 @@ def summary_table(trends: ModeTrends, *, state: TrendsState) -> str:
     ]
     rows = [
         [
-            Cell(text=_row_label(name), href=_row_url(name, state), style="strong"),
+            Cell(text=_row_label(name, state), href=_row_url(name, state), style="strong"),
             *(_cell(cells.get((name, mode)), scales[name]) for mode in modes),
         ]
         for name in names
@@ -95,32 +94,26 @@ def summary_table(trends: ModeTrends, *, state: TrendsState) -> str:
 
 
 def _row_name(trend: ModeTrend) -> tuple[str, str]:
-    return (trend.metric, trend.group)
+    return (trend.metric, trend.label)
 
 
 def _row_names(trends: Sequence[ModeTrend]) -> list[tuple[str, str]]:
     return list(dict.fromkeys(map(_row_name, trends)))
 
 
-def _row_label(name: tuple[str, str]) -> str:
-    metric, group = name
-    return group or trend_label(metric)
+def _row_label(name: tuple[str, str], state: TrendsState) -> str:
+    metric, label = name
+    if state.by and label:
+        return label
+    return ", ".join(part for part in (trend_label(metric), label) if part)
 
 
 def _row_url(name: tuple[str, str], state: TrendsState) -> str:
     """Return the address of one metric, "" where it is shown alone already."""
-    metric, group = name
-    if group or state.metric:
+    metric, _ = name
+    if state.by or state.metric:
         return ""
-    return cases_url(_with_metric(state, metric))
-
-
-def _with_metric(state: TrendsState, metric: str) -> TrendsState:
-    return TrendsState(**{**_fields(state), "metric": metric})
-
-
-def _fields(state: TrendsState) -> dict[str, Any]:
-    return {name: getattr(state, name) for name in TrendsState.__dataclass_fields__}
+    return cases_url(dataclasses.replace(state, metric=metric))
 
 
 def _cell(trend: ModeTrend | None, scale: Scale) -> Cell:
@@ -146,7 +139,7 @@ def panel_columns(
     """Return a column of panels for each mode and group, at most `num_columns`."""
     by_column: dict[tuple[str, str], dict[str, ModeTrend]] = {}
     for trend in trends.trends:
-        by_column.setdefault((trend.group, trend.mode), {})[trend.metric] = trend
+        by_column.setdefault((trend.label, trend.mode), {})[trend.metric] = trend
     shown = dict(list(by_column.items())[:num_columns])
     metrics = list(dict.fromkeys(trend.metric for trend in trends.trends))
     panels: dict[tuple[str, str], list[Panel]] = {key: [] for key in shown}
@@ -155,7 +148,7 @@ def panel_columns(
         for key, panel in _panels(own, trends.marks, state=state).items():
             panels[key].append(panel)
     lines = _line_rows(trends.marks)
-    time = (_time(trends.runs[0].at), _time(trends.runs[-1].at))
+    time = (time_text(trends.runs[0].at), time_text(trends.runs[-1].at))
     return [
         PanelColumn(
             title=" / ".join(part for part in key if part),
@@ -178,10 +171,9 @@ def _panels(
         return {}
     is_relative = state.scale == RELATIVE
     first = next(iter(trends.values()))
-    newest = [trend.points[-1].value for trend in trends.values()]
-    scale = Scale(0.01, "%") if first.unit == "share" else scale_for(first.unit, newest)
+    scale = metric_scale(trends.values())
     rows = {
-        key: _point_rows(trend, scale=scale, is_relative=is_relative)
+        key: point_rows(trend, scale=scale, is_relative=is_relative)
         for key, trend in trends.items()
     }
     names = ("value",) if is_relative else ("value", "low", "high")
@@ -210,10 +202,26 @@ def _panel_title(trend: ModeTrend, *, scale: Scale, is_relative: bool) -> str:
     return f"{label} {newest}, {change}" if change else f"{label} {newest}"
 
 
-def _point_rows(trend: ModeTrend, *, scale: Scale, is_relative: bool) -> list[dict[str, Any]]:
+def metric_scale(trends: Iterable[ModeTrend]) -> Scale:
+    """Return the scale of trends of one metric."""
+    own = list(trends)
+    if own[0].unit == "share":
+        return Scale(0.01, "%")
+    return scale_for(own[0].unit, [trend.points[-1].value for trend in own])
+
+
+def point_rows(
+    trend: ModeTrend, *, scale: Scale, is_relative: bool = False
+) -> list[dict[str, Any]]:
+    """Return the rows of the points that are drawn.
+
+    In a large zoo some model joins or leaves most nights. Such changes of the cohort are drawn with
+    the points of their stretches, and the table below the charts lists all.
+    """
     points = trend.points
     changed = [index for index, point in enumerate(points) if point.cohort_changed]
-    drawn = thinned_indices([point.value for point in points], always=changed, limit=MAX_POINTS)
+    always = changed if len(changed) <= _MAX_CHANGES else ()
+    drawn = thinned_indices([point.value for point in points], always=always, limit=MAX_POINTS)
     bases = {point.segment: point.value for point in reversed(points)}
     return [
         _point_row(points[index], trend, scale=scale, bases=bases if is_relative else {})
@@ -233,7 +241,7 @@ def _point_row(
         return 100 * (value - base) if trend.metric == PASS_RATE else 100 * (value / base - 1)
 
     return {
-        "at": _time(point.run.at),
+        "at": time_text(point.run.at),
         "value": shown(point.value),
         "low": shown(point.low),
         "high": shown(point.high),
@@ -261,7 +269,7 @@ def _cohort_text(metric: str, point: ModePoint) -> str:
 def _alert_rows(marks: Iterable[TrendMark], trend: ModeTrend) -> list[dict[str, Any]]:
     return [
         {
-            "at": _time(mark.at),
+            "at": time_text(mark.at),
             "when": moment(mark.at),
             "text": shortened(one_line(mark.text), limit=_TEXT_LENGTH),
             "verdict": mark.verdict,
@@ -274,7 +282,7 @@ def _alert_rows(marks: Iterable[TrendMark], trend: ModeTrend) -> list[dict[str, 
 def _line_rows(marks: Iterable[TrendMark]) -> list[dict[str, Any]]:
     return [
         {
-            "at": _time(mark.at),
+            "at": time_text(mark.at),
             "when": moment(mark.at),
             "text": shortened(one_line(mark.text), limit=_TEXT_LENGTH),
         }
@@ -283,7 +291,8 @@ def _line_rows(marks: Iterable[TrendMark]) -> list[dict[str, Any]]:
     ]
 
 
-def _time(at: datetime) -> str:
+def time_text(at: datetime) -> str:
+    """Return a time as charts read it."""
     return f"{at:%Y-%m-%dT%H:%M:%SZ}"
 
 
@@ -309,16 +318,15 @@ def mark_table(trends: ModeTrends) -> tuple[list[HtmlColumn], list[list[Cell]]]:
 def _mark_row(at: datetime, run_id: str, kind: str, text: str, mark_id: str) -> list[Cell]:
     href = decide_url(mark_id) if kind == MarkKind.ALERT else ""
     return [
-        Cell(text=moment(at), href=run_url(run_id) if run_id else ""),
+        time_cell(at, href=run_url(run_id) if run_id else ""),
         Cell(text=kind.replace("_", " "), style="quiet"),
         Cell(text=text, href=href, style="wraps"),
     ]
 
 
 def part_words(state: TrendsState) -> str:
-    """Return the brushed part: `2026-01-03 00:00 to 2026-02-01 00:00 UTC`."""
-    ends = [bound.replace("T", " ") for bound in (state.since, state.until)]
-    return f"{ends[0] or 'the first run'} to {ends[1] or 'the newest'} UTC"
+    """Return the brushed part, `2026-01-03 01:00 UTC+1 to 2026-02-01 01:00 UTC+1`."""
+    return local_range(moment_in(state.since), end_in(state.until))
 
 
 def bounds_of(trends: ModeTrends) -> tuple[str, str]:

@@ -15,32 +15,32 @@ from compile_hud.app.components.case_filters import (
     load_filled,
     load_filtered_results,
 )
-from compile_hud.app.components.page_frame import choose, state_page
-from compile_hud.app.components.trend.chart import PART, brushed
-from compile_hud.app.data import store
-from compile_hud.app.data.cache import computed_once
+from compile_hud.app.components.page_frame import (
+    choose,
+    draw_legend,
+    link_button,
+    or_all,
+    state_page,
+)
+from compile_hud.app.components.shared_filters import choose_range
 from compile_hud.app.data.page_records import Overview
-from compile_hud.app.ui.charts import PICK, picked
 from compile_hud.app.ui.html import caption, escaped, heading, key_values, long_table
-from compile_hud.app.ui.legend import LegendItem, legend
-from compile_hud.app.ui.share import Share, file_name, go, show_share
+from compile_hud.app.ui.share import Share, file_name, show_share
 from compile_hud.app.ui.urls import (
     ABSOLUTE,
     ALL_RUNS,
-    DEFAULT_RANGE,
-    RANGES,
     SCALES,
     CompareState,
     TrendsState,
     cases_url,
     compare_url,
-    run_url,
     without,
 )
 from compile_hud.app.views.overview.tables import learning_text
-from compile_hud.app.views.trends.charts import PanelColumn, column_spec
+from compile_hud.app.views.trends.charts import panels_legend
 from compile_hud.app.views.trends.data import csv_of, load_trends, trends_state
 from compile_hud.app.views.trends.markdown import trends_markdown
+from compile_hud.app.views.trends.panel_chart import draw_column
 from compile_hud.app.views.trends.tables import (
     MAX_COLUMNS,
     bounds_of,
@@ -59,19 +59,11 @@ from compile_hud.runner.analysis.trends.trends import TREND_MODES
 # The keys of all charts begin with it: pictures have all of them.
 CHARTS_KEY = "trends-chart"
 CAPTION = (
-    "Geometric means over the models with numbers in every mode. Models that come or go move no"
-    " line."
+    "Geometric means over the models of a phase with numbers in every mode. Models that come or go"
+    " move no line."
 )
 CHART_CAPTION = "A click opens the run; dragging along the time shows that part."
-_RANGE_LABELS = {ALL_RUNS: "all runs"}
 _NUM_MARKS = 12
-_LEGEND = (
-    LegendItem(sign="band", text="run with 95 % interval"),
-    LegendItem(sign="diamond", text="cohort changed"),
-    LegendItem(sign="dashed", text="annotation, new environment or model code"),
-    LegendItem(sign="up", text="regression"),
-    LegendItem(sign="down", text="improvement"),
-)
 
 
 def show() -> None:
@@ -102,15 +94,7 @@ def show() -> None:
 
 def _show_filters(state: TrendsState, overview: Overview, *, results: FilteredResults) -> None:
     with st.container(horizontal=True, gap="small"):
-        choose(
-            "Range",
-            name="range",
-            options=RANGES,
-            value=state.range,
-            default=DEFAULT_RANGE,
-            format_func=lambda days: _RANGE_LABELS.get(days, f"{days} days"),
-            width=130,
-        )
+        choose_range(state.range)
         choose(
             "Metric",
             name="metric",
@@ -124,7 +108,7 @@ def _show_filters(state: TrendsState, overview: Overview, *, results: FilteredRe
             name="mode",
             options=["", *TREND_MODES],
             value=state.mode,
-            format_func=lambda name: name or "all",
+            format_func=or_all,
             width=170,
         )
         choose(
@@ -169,52 +153,32 @@ def _show_part(state: TrendsState, trends: ModeTrends) -> None:
     """Draw the brushed part, the way back, and the comparison of both ends."""
     first, last = bounds_of(trends)
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
-        st.link_button(
+        link_button(
             "Compare first and newest run",
             compare_url(CompareState(baseline=first, candidate=last, model=state.model)),
         )
         if state.since or state.until:
             text = f'<span class="note">{escaped(part_words(state))}</span>'
             st.html(text, width="content")
-            st.link_button("Show the whole range", cases_url(without(state, "since", "until")))
+            link_button("Show the whole range", cases_url(without(state, "since", "until")))
 
 
 def _show_charts(state: TrendsState, trends: ModeTrends, *, version: int) -> None:
     columns = panel_columns(trends, state=state)
-    num_all = len({(trend.group, trend.mode) for trend in trends.trends})
-    st.html(legend(_LEGEND))
+    num_all = len({(trend.label, trend.mode) for trend in trends.trends})
+    draw_legend(panels_legend(columns))
     with st.container(horizontal=True, gap="small"):
         for column in columns:
-            _show_column(column, state, version=version)
+            # Each part has its own key, so that a brush in the whole does not select in the part.
+            key = file_name(CHARTS_KEY, column.title, state.since, state.until)
+            part = draw_column(column, data_key=(version, state), key=key, has_brush=True)
+            if part:
+                st.query_params.update(brush_bounds(part))
+                st.rerun()
     text = CHART_CAPTION
     if num_all > MAX_COLUMNS:
         text += f" The first {MAX_COLUMNS} of {num_all} are drawn; the table and CSV have all."
     st.html(caption(text))
-
-
-def _show_column(column: PanelColumn, state: TrendsState, *, version: int) -> None:
-    spec = computed_once(_column_spec)(
-        store.store_url(), version, state, column.title, column.time, _column=column
-    )
-    # Each part has its own key, so that a brush in the whole does not select in the part.
-    key = file_name(CHARTS_KEY, column.title, state.since, state.until)
-    event = st.vega_lite_chart(
-        spec,
-        key=key,
-        width="content",
-        height=spec["height"],
-        on_select="rerun",
-        selection_mode=[PICK, PART],
-    )
-    if run_id := picked(event, "run_id"):
-        go(run_url(run_id))
-    if part := brushed(event):
-        st.query_params.update(brush_bounds(part))
-        st.rerun()
-
-
-def _column_spec(*_key: object, _column: PanelColumn) -> dict[str, object]:
-    return column_spec(_column)
 
 
 def _show_share(state: TrendsState, trends: ModeTrends) -> None:
@@ -234,6 +198,7 @@ def trends_command(state: TrendsState, trends: ModeTrends) -> str:
     """Return the command that prints these trends."""
     since = state.since or (f"{state.range}d" if state.range != ALL_RUNS else "2020-01-01")
     words = ["hud", "trends", "--since", since, "--machine", trends.machine]
+    words += ["--until", state.until] if state.until else []
     words += ["--toolchain", trends.toolchain]
     for name in ("metric", "mode", "by", "model", "phase", "shape", "dtype", "device"):
         if value := getattr(state, name):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import date, datetime, timedelta, timezone
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -14,15 +17,22 @@ from syrupy.assertion import SnapshotAssertion
 from compile_hud.app import clock
 from compile_hud.app.auth import access
 from compile_hud.app.components import author
-from compile_hud.app.ui import scripts
+from compile_hud.app.components.shared_filters import is_other_page
+from compile_hud.app.main import VIEWS
+from compile_hud.app.ui.theme import STYLE_SHEET
+from compile_hud.app.views.alerts.undo import acknowledge, drop_toast
 from compile_hud.db.errors import StoreLocked
-from compile_hud.db.queries.alerts import load_alert, load_alerts, load_changes
+from compile_hud.db.queries.alerts import (
+    load_alert,
+    load_alerts,
+    load_changes,
+    load_series_settings,
+)
 from compile_hud.db.queries.runs import load_run
 from compile_hud.db.records.alerts import AlertState
 from compile_hud.db.records.kernels import KernelSource
 from compile_hud.db.records.results import Outcome
-from compile_hud.db.records.triage import ONGOING
-from compile_hud.db.shared.access_rules import AccessRules
+from compile_hud.db.shared.access_rules import UNCHECKED, AccessRules, Role
 from compile_hud.db.shared.model_code import code_change_text
 from compile_hud.db.shared.model_sources import MODEL_LANGUAGE, to_text
 from compile_hud.db.store import Store
@@ -31,7 +41,14 @@ from compile_hud.runner.analysis.judging.attribution_evidence import with_eviden
 from tests.app.conftest import OpenPage
 from tests.support.builders import make_alert, make_case, make_result
 from tests.support.nightly import daily_first
-from tests.support.pages.page_elements import html_of, links_of, text_of, texts_of, texts_of_rows
+from tests.support.pages.page_elements import (
+    cells_of_rows,
+    html_of,
+    links_of,
+    text_of,
+    texts_of,
+    texts_of_rows,
+)
 from tests.support.stores import dashboard_stores
 from tests.support.stores.stored_results import save_alerts
 
@@ -41,6 +58,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("anybody_triages")
 
 ID = "alert-1"
+# The names that the toast and the pages have in a session.
+SESSION = ("undo-triage", "undo-number", "alerts-seen", "carried-page")
 CASE = "inference tiny fp32 cuda"
 DAY = dashboard_stores.NOW.date() + timedelta(days=30)
 
@@ -110,65 +129,98 @@ def test_ongoing_events_are_listed_worst_first_and_lead_to_where_they_are_decide
     open_page: OpenPage,
 ) -> None:
     page = open_page("alerts")
-    rows = texts_of_rows(page, "events")
-    assert [row[:4] for row in rows[::2]] == [
-        ["", f"unet / max-autotune: fails {CASE} 1 open", "fails", "1 1 case"],
-        ["", f"bert / default: 20.0 % slower {CASE} 1 open", "+20.0 % latency", "1 1 case"],
+    rows = cells_of_rows(page, "events")
+    names = ("event", "verdict", "worst change", "metric", "severity", "case details")
+    assert [[row[name] for name in names] for row in rows] == [
+        ["unet / max-autotune: fails", "\u25b2 regression", "-", "outcome", "severe", CASE],
+        ["bert / default: 20.0 % slower", "\u25b2 regression", "+20.0 %", "latency", "major", CASE],
         [
-            "",
-            f"resnet50 / max-autotune: speedup +13.9 % {CASE} 1 open",
-            "+13.9 % speedup faster by 12.2 %",
-            "1 1 case",
+            *("resnet50 / max-autotune: speedup +13.9 %", "\u25bc improvement"),
+            *("+13.9 %", "speedup", "minor", CASE),
         ],
     ]
-    assert [row[0].split(" state ")[0] for row in rows[1::2]] == ["1 alert"] * 3
-    assert texts_of_rows(page, "alerts")[1][:4] == [
-        "",
-        "open",
-        "+20.0 % [+18.0, +22.0] %",
-        "bert default inference tiny fp32 cuda",
-    ]
-    # The event and the state of its alert lead there, and nothing else does.
-    assert links_of(page).count(f"alerts?alert={ID}") == 2
+    assert [(row["state"], row["series"], row["cases"]) for row in rows] == [
+        ("1 open", "1", "1")
+    ] * 3
+    # The title leads there, and nothing else does.
+    assert links_of(page).count(f"alerts?alert={ID}") == 1
 
 
-def test_what_is_selected_in_the_list_is_decided_at_once(
-    store: Store, open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ids = [alert.id for alert in load_alerts(store, states=ONGOING)][:2]
-    monkeypatch.setattr("compile_hud.app.views.alerts.view.picked", lambda _known, **_: ids)
+def test_what_is_selected_in_the_list_is_decided_at_once(store: Store, open_page: OpenPage) -> None:
     page = open_page("alerts")
-    assert "Triage 2 selected" in text_of(page)
+    assert "Triage" not in text_of(page)
+    select(page, [0, 2])
+    assert "Triage 2 selected alerts" in text_of(page)
     press(page, "decide-acknowledged", why="one cause")
-    assert {alert.id for alert in load_alerts(store, states=[AlertState.ACKNOWLEDGED])} == set(ids)
-    assert {item.alert_id for item in load_changes(store)} == set(ids)
+    ids = {"alert-2", "alert-3"}
+    assert {alert.id for alert in load_alerts(store, states=[AlertState.ACKNOWLEDGED])} == ids
+    assert {item.alert_id for item in load_changes(store)} == ids
+
+
+def select(page: AppTest, rows: list[int]) -> None:
+    """Choose rows of the list of events, as the boxes in front of them do."""
+    page.session_state["table-events"] = {"selection": {"rows": rows, "columns": [], "cells": []}}
+    page.run()
+    assert not page.exception
+
+
+def test_a_choice_stays_with_its_event_when_another_one_comes(
+    store: Store, open_page: OpenPage
+) -> None:
+    page = open_page("alerts")
+    select(page, [1])
+    assert "Triage 1 selected alert" in text_of(page)
+    save_alerts(store, [make_alert("worse", case=make_case("worse"), change_pct=99.0)])
+    page.run()
+    rows = [row["event"] for row in cells_of_rows(page, "events")]
+    assert [row.split(" ")[0] for row in rows] == ["unet", "worse", "bert", "resnet50"]
+    press(page, "decide-noise", why="known")
+    assert load_alert(store, ID).state is AlertState.NOISE
+    assert load_alert(store, "worse").state is AlertState.OPEN
+
+
+@pytest.mark.parametrize("rows", [[7], [-1], [0, 0, 99]])
+@pytest.mark.usefixtures("seeded")
+def test_rows_that_a_browser_makes_up_are_ignored(rows: list[int], open_page: OpenPage) -> None:
+    page = open_page("alerts")
+    select(page, rows)
+    assert len(cells_of_rows(page, "events")) == 3
 
 
 @pytest.mark.usefixtures("seeded")
-def test_boxes_select_an_alert_an_event_and_all(open_page: OpenPage) -> None:
-    html = html_of(open_page("alerts"))
-    boxes = [text.split('"')[0] for text in html.split('data-pick="')[1:]]
-    assert len(boxes) == 1 + 2 * 3 + 3
-    assert len(boxes[0].split()) == 3
-    assert sorted(set(boxes[1:])) == sorted(boxes[0].split())
+@pytest.mark.parametrize(
+    ("params", "models"),
+    [
+        ({"model": "bert"}, ["bert"]),
+        ({"mode": "max-autotune"}, ["unet", "resnet50"]),
+        ({"severity": "minor"}, ["resnet50"]),
+        ({"text": "BackendCompilerFailed"}, ["unet"]),
+        ({"state": "all", "model": "llama"}, ["llama"]),
+    ],
+)
+def test_filters_of_the_url_leave_the_events_that_fit(
+    params: dict[str, str], models: list[str], open_page: OpenPage
+) -> None:
+    page = open_page("alerts", **params)
+    events = [row["event"].split(" ")[0].split("/")[0] for row in cells_of_rows(page, "events")]
+    assert events == models
+    page.button(key="clear-filters").click().run()
+    assert not dict(page.query_params)
+    assert len(cells_of_rows(page, "events")) == 3
+
+
+@pytest.mark.usefixtures("seeded")
+def test_filters_without_a_match_are_named(open_page: OpenPage, words: SnapshotAssertion) -> None:
+    page = open_page("alerts", model="bert", owner="eve")
+    assert texts_of(page, "empty") == words
 
 
 @pytest.mark.usefixtures("seeded")
 def test_a_viewer_selects_nothing(open_page: OpenPage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "rules", AccessRules)
     page = open_page("alerts")
-    assert "hud-pick" not in html_of(page)
-    assert len(texts_of_rows(page, "events")) == 6
-
-
-@pytest.mark.parametrize("answer", [["alert-1", "nobody", 7], "alert-1", None, {"alert-1": 1}])
-def test_selection_that_a_browser_makes_up_is_cut_to_what_is_there(
-    answer: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mount = SimpleNamespace(picked=answer)
-    monkeypatch.setattr("streamlit.components.v2.component", lambda *_, **__: lambda **_: mount)
-    picked_ids = scripts.picked(["alert-1", "alert-2"], key="picked")
-    assert picked_ids == (["alert-1"] if isinstance(answer, list) else [])
+    assert len(cells_of_rows(page, "events")) == 3
+    assert not page.dataframe[0].proto.selection_mode
 
 
 @pytest.mark.nightly
@@ -177,12 +229,11 @@ def test_events_of_one_state_are_listed(
 ) -> None:
     decided = open_page("alerts", alert=ID)
     press(decided, "decide-noise")
-    rows = texts_of_rows(open_page("alerts", state="noise"), "alerts")
-    assert "bert default inference tiny fp32 cuda" in {row[3] for row in rows}
-    assert {row[1] for row in rows} == {"noise"}
-    assert "noise" not in {row[1] for row in texts_of_rows(open_page("alerts"), "alerts")}
-    everything = texts_of_rows(open_page("alerts", state="all"), "alerts")
-    assert len(everything) == 4
+    rows = cells_of_rows(open_page("alerts", state="noise"), "events")
+    assert [row["state"] for row in rows] == ["1 noise", "1 noise"]
+    assert any(row["event"].startswith("bert / default") for row in rows)
+    assert {row["state"] for row in cells_of_rows(open_page("alerts"), "events")} == {"1 open"}
+    assert len(cells_of_rows(open_page("alerts", state="all"), "events")) == 4
     assert texts_of(open_page("alerts", state="expected"), "empty") == words
     assert "does not exist" in text_of(open_page("alerts", state="broken"))
     assert load_alert(store, ID).state is AlertState.NOISE
@@ -296,6 +347,22 @@ def test_button_sets_the_state_with_name_and_reason_and_reopen_takes_it_back(
     assert who == ["bob", "ada"]
 
 
+def test_reopen_lifts_the_mute_says_so_and_undo_restores_it(
+    page: AppTest, store: Store, words: SnapshotAssertion
+) -> None:
+    press(page, "decide-acknowledged")
+    press(page, "decide-mute-3")
+    end = load_alert(store, ID).muted_until
+    assert end is not None
+    press(page, "decide-open")
+    alert = load_alert(store, ID)
+    assert (str(alert.state), alert.muted_until) == ("open", None)
+    assert toast_of(page) == words
+    page.button("decide-undo").click()
+    page.run()
+    assert load_alert(store, ID).muted_until == end
+
+
 def test_state_that_it_is_in_cannot_be_chosen(page: AppTest) -> None:
     def disabled() -> dict[str, bool]:
         keys = {str(item.key): item.disabled for item in page.button}
@@ -347,7 +414,7 @@ def test_the_end_of_a_mute_stays_when_only_the_owner_changes(
 
 
 def test_mute_that_is_over_is_refused(page: AppTest, store: Store) -> None:
-    page.date_input[0].set_value(date(2020, 1, 1))
+    page.date_input[0].set_value(dashboard_stores.NOW.date())
     press(page, "decide-mute")
     assert "is over" in text_of(page)
     assert load_changes(store) == ()
@@ -423,6 +490,26 @@ def test_names_from_outside_are_shown_as_text(page: AppTest) -> None:
     assert "<b>bold" not in html_of(page)
 
 
+def last_name(page: AppTest) -> Any:
+    # The form of the floor is the last one of the page.
+    return [item for item in page.text_input if item.label == "Your name"][-1]
+
+
+def test_the_first_decision_of_a_visitor_may_be_a_floor(
+    store: Store, open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "rules", lambda: AccessRules(anonymous=Role.ADMIN))
+    page = open_page("alerts", alert=ID)
+    (least,) = page.number_input
+    least.set_value(12.0)
+    last_name(page).input("ada")
+    page.button("decide-floor").click()
+    page.run()
+    assert [item.floor for item in load_series_settings(store)] == [0.12]
+    assert {item.by for item in load_changes(store)} == {f"ada{UNCHECKED}"}
+    assert last_name(page).value == "ada"
+
+
 @pytest.mark.parametrize(("key", "days"), [("decide-mute-1", 1), ("decide-mute-7", 7)])
 def test_a_button_mutes_for_some_days(page: AppTest, store: Store, key: str, days: int) -> None:
     press(page, key)
@@ -456,6 +543,140 @@ def test_undo_restores_what_was_and_both_are_on_record(
 
 def toast_of(page: AppTest) -> str:
     return html_of(page).split('role="status">')[1].split("<")[0]
+
+
+def test_a_mute_ends_with_a_button_or_without_a_day(
+    store: Store, open_page: OpenPage, words: SnapshotAssertion
+) -> None:
+    until = dashboard_stores.NOW + timedelta(days=400)
+    store.revise_alerts(set_muted([ID], until), by="ada")
+    page = open_page("alerts", alert=ID)
+    assert not page.exception
+    (day,) = (item for item in page.date_input if item.label == "Muted until")
+    # A field with a default cannot be emptied in a browser, and its calendar begins long ago.
+    assert (day.value, list(day.proto.default)) == (until.date(), [])
+    assert day.min == dashboard_stores.NOW.date()
+    press(page, "decide-unmute")
+    assert load_alert(store, ID).muted_until is None
+    assert toast_of(page) == words
+    assert "decide-unmute" not in {item.key for item in page.button}
+
+
+def test_a_mute_that_is_over_leaves_the_field_of_its_end_empty(
+    store: Store, open_page: OpenPage
+) -> None:
+    store.revise_alerts(set_muted([ID], dashboard_stores.NOW - timedelta(hours=3)), by="ada")
+    page = open_page("alerts", alert=ID)
+    assert not page.exception
+    assert page.date_input[0].value is None
+    assert "decide-unmute" not in {item.key for item in page.button}
+
+
+def test_each_decision_has_a_toast_that_fades_by_itself(page: AppTest) -> None:
+    def keys() -> set[str]:
+        return set(re.findall(r"hud-toast-\d", " ".join(ids_of(page.main))))
+
+    press(page, "decide-acknowledged")
+    first = keys()
+    press(page, "decide-open")
+    assert len(first) == len(keys()) == 1
+    # The animation of a browser begins anew only under another name.
+    assert first != keys()
+    rules = dict(re.findall(r"\.st-key-(hud-toast-\d) \{ animation-name: (\S+);", STYLE_SHEET))
+    assert set(rules) < first | keys()
+    assert "@keyframes hud-fade-0" in STYLE_SHEET
+    assert "@keyframes hud-fade-1" in STYLE_SHEET
+
+
+def test_a_toast_is_not_shown_on_another_page(page: AppTest) -> None:
+    press(page, "decide-acknowledged")
+    page.session_state["carried-page"] = "alerts"
+    view = next(view for view in VIEWS if view.path == "overview")
+    other = next(view for view in VIEWS if view.path == "alerts")
+    assert "undo-triage" in page.session_state
+    with session_of(page):
+        assert is_other_page(view)
+        assert not is_other_page(other)
+        drop_toast()
+    assert "decide-undo" not in {item.key for item in page.run().button}
+
+
+def test_a_second_click_with_the_same_decision_leaves_the_toast(
+    page: AppTest, store: Store
+) -> None:
+    seen = (load_alert(store, ID),)
+    press(page, "decide-acknowledged", why="twice")
+    text = toast_of(page)
+    with session_of(page):
+        acknowledge(seen)
+    page.run()
+    assert toast_of(page) == text
+    page.button("decide-undo").click()
+    page.run()
+    assert load_alert(store, ID).state is AlertState.OPEN
+    assert [item.new for item in load_changes(store, alert_id=ID)] == ["acknowledged", "open"]
+
+
+def test_a_second_click_after_the_decision_of_another_is_refused(
+    page: AppTest, store: Store
+) -> None:
+    seen = (load_alert(store, ID),)
+    press(page, "decide-acknowledged")
+    store.revise_alerts(set_state([ID], AlertState.NOISE), by="bob")
+    with session_of(page):
+        acknowledge(seen)
+    page.run()
+    assert f"alert {ID} changed since it was read" in text_of(page)
+    assert load_alert(store, ID).state is AlertState.NOISE
+
+
+def test_a_reopened_alert_has_no_note_and_is_no_news(page: AppTest, store: Store) -> None:
+    press(page, "decide-acknowledged", why="bisecting")
+    page.session_state["alerts-seen"] -= {ID}
+    press(page, "decide-open")
+    assert load_alert(store, ID).note == ""
+    assert "new alert" not in text_of(page)
+    press(page, "decide-noise")
+    assert load_alert(store, ID).note == ""
+
+
+def test_a_failure_is_expected_only_with_a_reason(
+    store: Store, open_page: OpenPage, words: SnapshotAssertion
+) -> None:
+    failing = make_alert(
+        "fails", case=make_case("gpt2", mode="default"), metric="outcome", kind="outcome"
+    )
+    save_alerts(store, [failing])
+    page = open_page("alerts", alert="fails")
+    press(page, "decide-expected", why="  ")
+    assert load_alert(store, "fails").state is AlertState.OPEN
+    assert texts_of(page, "notice") == words
+    press(page, "decide-expected", why="the operator was removed")
+    assert load_alert(store, "fails").state is AlertState.EXPECTED
+
+
+def ids_of(block: Any) -> Iterator[str]:
+    """Yield the ids of a block and of the blocks in it."""
+    yield str(getattr(block.proto, "id", ""))
+    for child in getattr(block, "children", {}).values():
+        yield from ids_of(child)
+
+
+@contextmanager
+def session_of(page: AppTest) -> Iterator[None]:
+    """Run the body with the session state of `page` as that of Streamlit."""
+    import streamlit as st
+
+    state = {name: page.session_state[name] for name in SESSION if name in page.session_state}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(st, "session_state", state)
+        patch.setattr("compile_hud.app.views.alerts.undo.remembered_name", lambda: "ada")
+        yield
+    for name in SESSION:
+        if name in state:
+            page.session_state[name] = state[name]
+        elif name in page.session_state:
+            del page.session_state[name]
 
 
 def test_undo_leaves_what_another_person_has_decided_since(page: AppTest, store: Store) -> None:

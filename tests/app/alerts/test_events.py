@@ -17,7 +17,13 @@ from compile_hud.runner.analysis.alerts.triage import set_owner
 from tests.app.alerts.test_alerts import field, press
 from tests.app.conftest import OpenPage
 from tests.support.builders import make_alert, make_case
-from tests.support.pages.page_elements import links_of, text_of, texts_of, texts_of_rows
+from tests.support.pages.page_elements import (
+    cells_of_rows,
+    links_of,
+    text_of,
+    texts_of,
+    texts_of_rows,
+)
 from tests.support.stores import dashboard_stores
 from tests.support.stores.stored_results import save_alerts
 
@@ -69,16 +75,11 @@ def test_event_is_listed_whole_in_each_state_that_an_alert_of_it_is_in(
     state: str, open_page: OpenPage
 ) -> None:
     page = open_page("alerts", **({"state": state} if state else {}))
-    head, fold, *others = texts_of_rows(page, "events")
-    assert head[:4] == [
-        "",
-        f"{WORDS} 1 open, 1 acknowledged, 1 noise, 1 fixed",
-        # What people called noise is not the worst of it.
-        "+30.0 % latency",
-        "4 3 cases",
-    ]
-    assert fold[0].startswith("4 alerts")
-    assert len(texts_of_rows(page, "alerts")) == 4 + bool(others)
+    head, *_ = cells_of_rows(page, "events")
+    assert (head["event"], head["state"]) == (WORDS, "1 open, 1 acknowledged, 1 noise, 1 fixed")
+    # What people called noise is not the worst of it.
+    assert (head["worst change"], head["metric"]) == ("+30.0 %", "latency")
+    assert (head["series"], head["cases"]) == ("4", "3")
     assert f"alerts?event={EVENT.id}" in links_of(page)
 
 
@@ -95,9 +96,11 @@ def test_page_of_an_event_has_its_title_its_facts_and_its_alerts(
     text = text_of(page)
     assert text.startswith(f"Alerts {WORDS} {WORDS} since ")
     assert texts_of(page, "facts") == words
-    assert [row[2].split()[0] for row in texts_of_rows(page, "alerts")] == [
-        *("vit", "bert", "llama", "bert")
+    rows = cells_of_rows(page, "alerts")
+    assert [row["case"] for row in rows] == [
+        *("vit / default", "bert / default", "llama / default", "bert / default")
     ]
+    assert [row["state"] for row in rows] == ["acknowledged", "open", "noise", "fixed"]
     assert "alerts?alert=vit" in links_of(page)
 
 

@@ -23,7 +23,13 @@ from tests.app.kernels.test_kernel_diff import (
     save,
 )
 from tests.support.builders import make_kernel
-from tests.support.pages.page_elements import html_of, text_of, texts_of, texts_of_rows
+from tests.support.pages.page_elements import (
+    cells_of_rows,
+    html_of,
+    text_of,
+    texts_of,
+    texts_of_rows,
+)
 
 # Of a CPU's trace: what operators take outside of their kernels has rows as well.
 OUTSIDE = make_kernel("aten::linear", label="aten::linear", kind="dispatch", mean_s=0.0001)
@@ -57,8 +63,9 @@ def test_other_code_within_noise_has_no_colour(
         (after, result_of(after, GEMM, same_time)),
     )
     page = open_page("kernel-diff", **NIGHTS)
-    (row,) = [row for row in texts_of_rows(page, CHANGES) if row[2] == "other code"]
-    assert row[8] == words
+    (row,) = [row for row in cells_of_rows(page, CHANGES) if row["class"] == "other code"]
+    assert row["why"] == words
+    assert row["beyond noise"] == ""
     html = html_of(page)
     assert not re.search(r'class="number (good|bad)"|<div class="(good|bad)" style', html)
     assert "other code, within noise" in html

@@ -30,7 +30,9 @@ from tests.support.builders import (
     make_run_ref,
 )
 from tests.support.pages.page_elements import (
+    cells_of_rows,
     html_of,
+    link_buttons_of,
     links_of,
     markdown_of,
     text_of,
@@ -162,14 +164,15 @@ def test_a_bar_of_the_waterfall_opens_its_row(open_page: OpenPage, store: Store)
 
 def test_each_change_is_a_row_with_class_and_sentence(open_page: OpenPage, store: Store) -> None:
     save_two_nights(store)
-    rows = texts_of_rows(open_page("kernel-diff", **NIGHTS), CHANGES)
-    by_label = {row[3]: row for row in rows}
+    rows = cells_of_rows(open_page("kernel-diff", **NIGHTS), CHANGES)
+    by_label = {row["kernel"]: row for row in rows}
     changed = by_label["cpp_fused_add"]
-    assert changed[1:3] == ["+800.0", "other code"]
-    assert changed[4:8] == ["2", "2", "2,000.0", "2,800.0"]
-    assert changed[8].startswith("Other code, ")
-    assert by_label["mkl_gemm"][2] == "unchanged"
-    assert by_label["python"][6:8] == ["2,000.0", "2,800.0"]
+    assert (changed["contributes (us)"], changed["class"]) == ("+800.0", "other code")
+    names = ("calls before", "calls now", "time before (us)", "time now (us)")
+    assert [changed[name] for name in names] == ["2", "2", "2,000.0", "2,800.0"]
+    assert changed["why"].startswith("Other code, ")
+    assert by_label["mkl_gemm"]["class"] == "unchanged"
+    assert [by_label["python"][name] for name in names[2:]] == ["2,000.0", "2,800.0"]
 
 
 def test_the_sums_of_both_sides_are_above_the_rows(open_page: OpenPage, store: Store) -> None:
@@ -183,7 +186,7 @@ def test_a_class_filters_the_rows(open_page: OpenPage, store: Store) -> None:
     page = open_page("kernel-diff", **NIGHTS)
     page.selectbox(key="choice-change").select("unchanged").run()
     assert "unchanged" in page.query_params["change"]
-    assert [row[3] for row in texts_of_rows(page, CHANGES)] == ["mkl_gemm"]
+    assert [row["kernel"] for row in cells_of_rows(page, CHANGES)] == ["mkl_gemm"]
 
 
 def test_a_class_that_no_row_has_is_reported(
@@ -197,9 +200,7 @@ def test_an_opened_row_shows_code_of_both_sides_and_how_it_differs(
     open_page: OpenPage, store: Store
 ) -> None:
     save_two_nights(store)
-    page = open_page("kernel-diff", **NIGHTS)
-    number = next(row[0] for row in texts_of_rows(page, CHANGES) if row[3] == "cpp_fused_add")
-    page = open_page("kernel-diff", **NIGHTS, row=number)
+    page = _opened(open_page, "cpp_fused_add", **NIGHTS)
     codes = [item.value for item in page.code]
     assert any("-    slow();\n+    fast();" in code for code in codes)
     assert OLD_CODE.text.rstrip() in [code.rstrip() for code in codes]
@@ -213,8 +214,9 @@ def test_an_opened_row_shows_code_of_both_sides_and_how_it_differs(
 
 
 def _opened(open_page: OpenPage, label: str, **params: str) -> AppTest:
-    rows = texts_of_rows(open_page("kernel-diff", **params), CHANGES)
-    return open_page("kernel-diff", **params, row=next(row[0] for row in rows if row[3] == label))
+    rows = cells_of_rows(open_page("kernel-diff", **params), CHANGES)
+    number = next(row["row"] for row in rows if row["kernel"] == label)
+    return open_page("kernel-diff", **params, row=number)
 
 
 def test_code_of_one_side_alone_is_reported(
@@ -243,7 +245,7 @@ def test_an_opened_row_can_be_closed_and_the_sides_be_swapped(
 ) -> None:
     save_two_nights(store)
     page = open_page("kernel-diff", **NIGHTS, row="1")
-    urls = {item.proto.label: item.proto.url for item in page.get("link_button")}
+    urls = link_buttons_of(page)
     assert "row=" not in urls["Close the row"]
     assert "baseline_run=run-1" in urls["Swap sides"]
     assert "row=1" in urls["Swap sides"]
@@ -266,7 +268,7 @@ def test_two_modes_of_one_run_can_be_compared(open_page: OpenPage, store: Store)
         candidate_run="run-1",
         candidate_case=CASE.key,
     )
-    classes = {row[3]: row[2] for row in texts_of_rows(page, CHANGES)}
+    classes = {row["kernel"]: row["class"] for row in cells_of_rows(page, CHANGES)}
     assert classes["aten::gelu"] == "vanished"
     assert classes["cpp_fused_add"] == "new"
 
@@ -478,13 +480,11 @@ def test_the_page_of_a_case_leads_to_eager_and_to_the_run_before(
 ) -> None:
     save_two_nights(store)
     page = open_page("run", run="run-1", case=CASE.key)
-    urls = {item.proto.label: item.proto.url for item in page.get("link_button")}
+    urls = link_buttons_of(page)
     assert "baseline_run=run-0" in urls["Kernels since the run before"]
     assert "eager" in urls["Kernels against eager"]
     page = open_page("run", run="run-0", case=CASE.key)
-    assert "Kernels since the run before" not in [
-        item.proto.label for item in page.get("link_button")
-    ]
+    assert "Kernels since the run before" not in link_buttons_of(page)
 
 
 def test_a_point_of_a_series_leads_to_the_diff_with_the_one_before(

@@ -22,6 +22,7 @@ from tests.support.builders import make_case, make_kernel, make_result, make_run
 from tests.support.pages.page_elements import (
     commands_of,
     html_of,
+    link_buttons_of,
     links_of,
     markdown_of,
     text_of,
@@ -205,7 +206,7 @@ def test_without_a_case_the_page_lists_those_with_kernels(
 def test_the_page_of_a_case_leads_to_its_kernels(store: Store, open_page: OpenPage) -> None:
     save(store, PRODUCT)
     page = open_page("run", **PARAMS)
-    links = {button.proto.label: button.proto.url for button in page.get("link_button")}
+    links = link_buttons_of(page)
     assert links["Kernels"].startswith("kernels?run=run-1&case=bert%2F")
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
+import os
+import resource
 import sys
 from pathlib import Path
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from compile_hud.app.auth import access
 from compile_hud.app.auth.middleware import _UPLOADS
 from compile_hud.app.views.kernels import trace_files, trace_upload
 from compile_hud.app.views.kernels.trace_files import MAX_UPLOAD_MB, TraceFileError, read_trace_file
@@ -84,6 +88,31 @@ def test_a_reader_that_hangs_grows_or_dies_costs_one_answer(
     assert str(caught.value) == words
 
 
+def test_a_full_disk_is_one_error_and_frees_the_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_path: Path, _content: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", full)
+        with pytest.raises(TraceFileError, match=os.strerror(errno.ENOSPC)):
+            read_trace_file("mine.json", TRACE)
+    assert read_trace_file("mine.json", TRACE).num_kernels == 2
+
+
+def test_a_reader_takes_no_more_than_the_hard_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    hard = trace_files.MAX_MEMORY_BYTES // 2
+    monkeypatch.setattr(resource, "getrlimit", lambda _which: (hard, hard))
+    limits = []
+    prlimit = resource.prlimit
+    monkeypatch.setattr(
+        resource,
+        "prlimit",
+        lambda pid, which, both: (limits.append(both), prlimit(pid, which, both)),
+    )
+    assert read_trace_file("mine.json", TRACE).num_kernels == 2
+    assert limits == [(hard, hard)]
+
+
 def test_one_trace_is_read_at_a_time() -> None:
     with trace_files._reading, pytest.raises(TraceFileError):
         read_trace_file("mine.json", TRACE, timeout_s=0.01)
@@ -105,7 +134,7 @@ def test_the_limit_of_a_file_is_that_of_the_server() -> None:
     ],
 )
 def test_a_file_takes_a_sign_in_and_a_role(person: Person, is_allowed: bool) -> None:
-    assert trace_upload.may_upload(person) is is_allowed
+    assert access.may_upload(person) is is_allowed
 
 
 @pytest.mark.parametrize(("name", "has_upload"), [("vera", False), ("tom", True)])

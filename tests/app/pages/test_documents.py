@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from compile_hud.app.components.page_frame import POLL_S
-from compile_hud.app.components.trend.view import TREND_CAPTION
+from compile_hud.app.components.trend.legend import NOISE_TEXT
 from compile_hud.app.data import store
+from compile_hud.app.ui.charts import LOG_DECADES
 from compile_hud.app.ui.urls import (
     DEFAULT_SERIES_METRIC,
     OVERVIEW_METRICS,
@@ -56,6 +57,7 @@ def test_numbers_are_those_of_the_code() -> None:
     middle = f"the middle {100 * (TAILS[1] - TAILS[0]):.0f} %"
     assert f"the larger of {MAD_TO_SD} x the median absolute deviation" in TEXT
     assert f"and 1 / {1 / TAILS_TO_SD:.5g} of the width of {middle})" in TEXT
-    assert f"median absolute deviation or {middle}, whichever is larger" in TREND_CAPTION
+    assert f"span more than {LOG_DECADES} decades" in TEXT
+    assert f"+- {DEFAULT_CONFIG.noise_band_sds:.0f} robust SD" in NOISE_TEXT
     assert f"from {DEFAULT_CONFIG.min_baseline_points} points on" in TEXT
     assert store.DEFAULT_URL == "duckdb:///.hud/store.duckdb"

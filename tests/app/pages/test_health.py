@@ -29,7 +29,13 @@ from compile_hud.db.shared.settings_snapshot import (
 from compile_hud.db.store import Store
 from tests.app.conftest import OpenPage, SignIn
 from tests.support.builders import make_notification
-from tests.support.pages.page_elements import html_of, text_of, texts_of, texts_of_rows
+from tests.support.pages.page_elements import (
+    cells_of_rows,
+    html_of,
+    text_of,
+    texts_of,
+    texts_of_rows,
+)
 from tests.support.stores import dashboard_stores
 
 HOSTILE = "<script>alert(1)</script>\N{RIGHT-TO-LEFT OVERRIDE}" + "x" * 10_000
@@ -94,8 +100,9 @@ def test_the_page_shows_schedulers_next_runs_queue_devices_and_disks(
         "each night at 02:30",
         "nightly",
     ]
-    assert texts_of_rows(page, "jobs in the queue")[0][1:3] == ["queued", "nightly"]
-    assert texts_of_rows(page, "jobs that ended")[0][1] == "failed"
+    queued = cells_of_rows(page, "jobs in the queue")[0]
+    assert (queued["state"], queued["suite"]) == ("queued", "nightly")
+    assert cells_of_rows(page, "jobs that ended")[0]["state"] == "failed"
     assert texts_of_rows(page, "disks")[0][2:5] == ["1024 GiB", "2048 GiB", "50.0 %"]
     assert texts_of(page, "notice") == words
     assert "<script" not in html_of(page)

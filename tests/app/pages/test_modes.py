@@ -19,9 +19,17 @@ from compile_hud.db.store import Store
 from compile_hud.runner.cli.main import main
 from tests.app.conftest import OpenPage
 from tests.support.builders import make_case, make_measurement, make_result, make_run
-from tests.support.pages.page_elements import links_of, text_of, texts_of, texts_of_rows
+from tests.support.pages.page_elements import (
+    cells_of_rows,
+    links_of,
+    text_of,
+    texts_of,
+    texts_of_rows,
+)
 from tests.support.stores import dashboard_stores
 from tests.support.stores.mode_stores import fill_modes
+
+DEFAULT = "default"
 
 GROUPS = "answers by group"
 MODES = "modes over the common cohort"
@@ -50,12 +58,12 @@ def test_the_page_answers_first_and_shows_the_cohort(
 @pytest.mark.usefixtures("seeded")
 def test_every_model_has_its_break_even_and_leads_to_its_series(open_page: OpenPage) -> None:
     page = open_page("modes")
-    rows = {row[0]: row[1:] for row in texts_of_rows(page, MODELS)}
-    assert rows["unet"][0] == "reduce-overhead"
-    assert rows["unet"][3] == "failed"
+    rows = {row["model"]: row for row in cells_of_rows(page, MODELS)}
+    assert rows["unet"]["best"] == "reduce-overhead"
+    assert (rows["unet"]["max-autotune"], rows["unet"]["notes"]) == ("-", "max-autotune: failed")
     # 31.5 s over 12.3 ms x (1 - 1 / 2.05), give or take the night.
-    assert rows["bert"][3].startswith("2.05x after 5,000 [")
-    assert rows["llama"][2].endswith("ran as default")
+    assert (rows["bert"]["max-autotune"], rows["bert"]["break-even"]) == ("2.05x", "5,000")
+    assert rows["llama"]["notes"] == f"reduce-overhead: fell back to {DEFAULT}"
     assert any(link.startswith("series?case=bert%2F") for link in links_of(page))
     assert any(link.startswith("run?run=run-015&case=unet%2F") for link in links_of(page))
 

@@ -16,6 +16,7 @@ from compile_hud.db.records.alerts import Alert
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.alerts.triage import set_muted
 from tests.support.builders import START, make_alert, make_case
+from tests.support.pages.page_elements import html_of, link_buttons_of
 from tests.support.stores.stored_results import save_alerts
 
 
@@ -68,6 +69,32 @@ def test_the_bar_counts_the_cases_that_need_attention(
     assert alerts_title("Alerts") == title
 
 
+def _tabs_of_modes() -> None:
+    # Runs as a script of its own, so it imports what it needs.
+    import streamlit as st
+
+    from compile_hud.app.components.navigation import draw_tabs
+    from compile_hud.app.main import VIEWS
+
+    pages = {view.path: st.Page(view.show, url_path=view.path) for view in VIEWS}
+    st.navigation(list(pages.values()))
+    modes = next(view for view in VIEWS if view.path == "modes")
+    draw_tabs(modes, views=VIEWS, pages=pages)
+
+
+def test_tabs_pass_no_filter_to_pages_that_do_not_know_it() -> None:
+    from streamlit.testing.v1 import AppTest
+
+    page = AppTest.from_function(_tabs_of_modes)
+    page.query_params["machine"] = "box"
+    page.query_params["toolchain"] = "nightly"
+    page.run()
+    assert not page.exception
+    links = [item.proto for item in page.get("page_link")]
+    assert [link.label for link in links] == ["Runs", "Revisions", "**Modes**", "Kernels"]
+    assert [link.query_string for link in links] == [""] * 4
+
+
 def test_a_store_that_cannot_be_read_leaves_the_bar_without_a_number(
     store_path: Path,
 ) -> None:
@@ -75,12 +102,31 @@ def test_a_store_that_cannot_be_read_leaves_the_bar_without_a_number(
     assert alerts_title("Alerts") == "Alerts"
 
 
+def _main() -> None:
+    from compile_hud.app.main import main
+
+    main()
+
+
+@pytest.mark.usefixtures("locked", "open_page")
+def test_a_locked_store_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from streamlit.testing.v1 import AppTest
+
+    def read_again() -> None:
+        raise AssertionError("the page waited for the store that the bar had waited for")
+
+    monkeypatch.setattr("compile_hud.app.main.load_newest_runs", read_again)
+    page = AppTest.from_function(_main, default_timeout=30).run()
+    assert not page.exception
+    assert 'class="hud-empty"' in html_of(page)
+
+
 def test_a_case_is_reached_through_its_model() -> None:
     case = make_case("vit", mode="reduce-overhead")
     html = case_path(case, machine="box", toolchain="nightly", last="peak memory")
     assert links_in(html) == [
         ("Models", "models?machine=box&amp;toolchain=nightly"),
-        ("vit", "models?machine=box&amp;toolchain=nightly&amp;model=vit"),
+        ("vit", "model?machine=box&amp;toolchain=nightly&amp;model=vit"),
         (
             "reduce-overhead",
             "series?case=vit%2Finference%2Ftiny%2Ffp32%2Freduce-overhead%2Fcpu"
@@ -90,7 +136,7 @@ def test_a_case_is_reached_through_its_model() -> None:
     assert '<li aria-current="page">peak memory</li>' in html
 
 
-@pytest.mark.parametrize("current", ["Summary", "History", "Kernels"])
+@pytest.mark.parametrize("current", ["Summary", "History", "Kernels", "Accuracy"])
 def test_the_pages_of_a_case_lead_to_each_other(current: str) -> None:
     case = make_case("vit", mode="default")
     where = {"machine": "box", "toolchain": "stable"}
@@ -100,6 +146,10 @@ def test_the_pages_of_a_case_lead_to_each_other(current: str) -> None:
         "Summary": f"run?run=run-3&amp;case={key}",
         "History": f"series?case={key}&amp;machine=box&amp;toolchain=stable",
         "Kernels": f"kernels?run=run-2&amp;case={key}",
+        "Compile": f"run?run=run-3&amp;case={key}&amp;tab=compile",
+        "Accuracy": f"run?run=run-3&amp;case={key}&amp;tab=accuracy",
+        "Findings": f"run?run=run-3&amp;case={key}&amp;tab=findings",
+        "Log": f"run?run=run-3&amp;case={key}&amp;tab=log",
     }
     assert dict(links_in(html)) == {
         name: href for name, href in addresses.items() if name != current
@@ -124,3 +174,22 @@ def test_the_logo_has_its_name_for_those_who_do_not_see_it() -> None:
     text = LOGO.read_text(encoding="utf-8")
     assert 'aria-label="Compile HUD"' in text
     assert "prefers-color-scheme: dark" in text
+
+
+def test_a_link_that_looks_like_a_button_opens_in_the_same_tab() -> None:
+    from streamlit.testing.v1 import AppTest
+
+    def page() -> None:
+        from compile_hud.app.components.page_frame import link_button
+
+        link_button("Kernels <of> bert", "kernels?case=a&run=b")
+
+    shown = AppTest.from_function(page).run()
+    assert link_buttons_of(shown) == {"Kernels <of> bert": "kernels?case=a&run=b"}
+    assert "target=" not in html_of(shown)
+
+
+def test_pages_have_no_buttons_that_open_another_tab() -> None:
+    sources = LOGO.parents[1].rglob("*.py")
+    # Streamlit opens the address of such a button in a new tab.
+    assert [path.name for path in sources if "st.link_button" in path.read_text("utf-8")] == []

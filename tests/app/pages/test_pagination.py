@@ -8,17 +8,8 @@ from syrupy.assertion import SnapshotAssertion
 from compile_hud.app.ui import pagination as firstrows
 from tests.app.conftest import OpenPage
 from tests.support.pages.page_elements import text_of, texts_of_rows
-from tests.support.stores import dashboard_stores
 
-TABLES = {
-    "overview": "latest results, model by variant",
-    "modes": "speedup and break-even by model",
-    "run": "cases of the run",
-    "models": "models",
-    "runs": "runs",
-    "series": "points",
-}
-PARAMETERS = {"series": {"case": dashboard_stores.REGRESSED.key}}
+TABLES = {"overview": "latest results, model by variant"}
 
 
 @pytest.fixture
@@ -31,7 +22,7 @@ def two_at_first(monkeypatch: pytest.MonkeyPatch, seeded: object) -> None:  # no
 @pytest.mark.usefixtures("two_at_first")
 @pytest.mark.parametrize("path", TABLES)
 def test_a_button_shows_all_rows_and_the_first_again(path: str, open_page: OpenPage) -> None:
-    page = open_page(path, **PARAMETERS.get(path, {}))
+    page = open_page(path)
     first = texts_of_rows(page, TABLES[path])
     assert len(first) == 2
     assert "The first 2 of" in text_of(page)
@@ -53,7 +44,7 @@ def test_a_button_shows_all_rows_and_the_first_again(path: str, open_page: OpenP
 def test_a_link_to_all_rows_shows_all(
     path: str, open_page: OpenPage, words: SnapshotAssertion
 ) -> None:
-    page = open_page(path, rows="all", **PARAMETERS.get(path, {}))
+    page = open_page(path, rows="all")
     assert len(texts_of_rows(page, TABLES[path])) > 2
     assert page.button(key="rows").label == words
 
@@ -61,5 +52,5 @@ def test_a_link_to_all_rows_shows_all(
 @pytest.mark.usefixtures("seeded")
 @pytest.mark.parametrize("path", TABLES)
 def test_a_short_table_has_no_button(path: str, open_page: OpenPage) -> None:
-    page = open_page(path, **PARAMETERS.get(path, {}))
+    page = open_page(path)
     assert "rows" not in [button.key for button in page.button]

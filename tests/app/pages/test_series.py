@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from compile_hud.app import clock
 from tests.app.conftest import OpenPage
+from tests.support.builders import make_case
 from tests.support.pages.page_elements import text_of, texts_of, texts_of_rows
 from tests.support.stores import dashboard_stores
 
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
     from streamlit.testing.v1 import AppTest
 
 SERIES = {"case": dashboard_stores.REGRESSED.key}
+# A case without an alert.
+SIBLING = make_case("llama", mode="default", device="cuda").key
 
 
 def trend_of(page: AppTest) -> dict[str, Any]:
@@ -35,10 +40,48 @@ def drawn_runs(page: AppTest) -> set[str]:
 def test_a_part_of_a_series_in_the_url_is_what_is_drawn(open_page: OpenPage) -> None:
     page = open_page("series", **SERIES, since="2026-01-03T00:00", until="2026-01-05T00:00")
     assert drawn_runs(page) == {"run-002", "run-003"}
-    assert "2026-01-03 00:00 to 2026-01-05 00:00 UTC" in text_of(page)
+    assert "2026-01-03 00:00 UTC to 2026-01-05 00:00 UTC" in text_of(page)
     page.button(key="whole").click().run()
     assert not {"since", "until"} & set(page.query_params)
     assert len(texts_of_rows(page, "points")) == dashboard_stores.NUM_NIGHTS
+
+
+@pytest.mark.usefixtures("seeded")
+def test_the_range_is_drawn_and_reaches_back_to_an_ongoing_alert(
+    open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = dashboard_stores.BAD_NIGHT - 1
+    night = dashboard_stores.START
+    # The last 30 days begin three nights after the last good run, and two before it.
+    for first, num_drawn in ((good + 3, good), (good - 2, good - 2)):
+        now = night + timedelta(days=first + 30)
+        monkeypatch.setattr(clock, "now", lambda now=now: now)
+        page = open_page("series", **SERIES, range="30")
+        runs = {f"run-{number:03d}" for number in range(num_drawn, dashboard_stores.NUM_NIGHTS)}
+        assert drawn_runs(page) == runs
+        assert f"{num_drawn} older runs" in text_of(page)
+    page.button(key="whole").click().run()
+    assert page.query_params["range"] == "all"
+    assert len(drawn_runs(page)) == dashboard_stores.NUM_NIGHTS
+
+
+@pytest.mark.usefixtures("seeded")
+def test_the_range_reaches_back_to_the_chosen_result(
+    open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clock, "now", lambda: dashboard_stores.START + timedelta(days=40))
+    name = f"run-005-{dashboard_stores.REGRESSED.model}-{dashboard_stores.REGRESSED.variant}"
+    page = open_page("series", **SERIES, range="30", result=name)
+    assert min(drawn_runs(page)) == "run-005"
+
+
+@pytest.mark.usefixtures("seeded")
+def test_a_series_without_runs_in_the_range_is_drawn_whole(
+    open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clock, "now", lambda: dashboard_stores.START + timedelta(days=400))
+    page = open_page("series", case=SIBLING, range="30")
+    assert len(drawn_runs(page)) == dashboard_stores.NUM_NIGHTS
 
 
 @pytest.mark.usefixtures("seeded")
@@ -90,10 +133,10 @@ def test_the_samples_that_are_left_out_are_those_of_what_is_drawn(
 
 
 @pytest.mark.usefixtures("seeded")
-def test_a_date_is_its_midnight(open_page: OpenPage) -> None:
+def test_a_last_day_is_drawn_whole(open_page: OpenPage) -> None:
     page = open_page("series", **SERIES, since="2026-01-03", until="2026-01-05")
-    assert drawn_runs(page) == {"run-002", "run-003"}
-    assert "2026-01-03 to 2026-01-05 UTC" in text_of(page)
+    assert drawn_runs(page) == {"run-002", "run-003", "run-004"}
+    assert "2026-01-03 00:00 UTC to 2026-01-05 23:59 UTC" in text_of(page)
     assert "The URL asks" not in text_of(page)
 
 

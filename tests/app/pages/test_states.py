@@ -28,7 +28,8 @@ VARIANTS = {"baseline_variant": "eager", "candidate_variant": "default"}
 
 def params_of(path: str) -> dict[str, str]:
     """Return the parameters that make a view of the filled store show data."""
-    return {"series": SERIES, "search": {"text": "run-0"}}.get(path, {})
+    model = {"model": dashboard_stores.REGRESSED.model}
+    return {"series": SERIES, "model": model, "search": {"text": "run-0"}}.get(path, {})
 
 
 @every_view
@@ -72,6 +73,7 @@ def test_a_filled_store_is_shown(path: str, open_page: OpenPage) -> None:
     assert not page.exception
     other = {"studies": "No run of this study yet", "health": "No scheduler has used this"}
     other["settings"] = "No settings"
+    other["receivers"] = "No receivers"
     assert other.get(path, "2.13.0.dev202601") in text_of(page)
     assert "SYNTHETIC" not in text_of(page)
 
@@ -168,15 +170,18 @@ def test_names_that_are_markup_are_shown_as_text(
         params = {"baseline": "latest", "candidate": "latest", **VARIANTS}
     if path == "search":
         params = {"text": "alert"}
+    if path == "model":
+        params = {"model": run.plan[0].model}
     page = open_page(path, **params)
     assert not page.exception
     html = html_of(page)
     for element in ("<script", "<b>", "<i>", "<img", "<u>"):
         assert element not in html
     # A trend needs two runs.
-    other = {"runs": "<i>hostile</i>", "trends": "<i>hostile</i>"}
+    other = dict.fromkeys(("runs", "trends", "revisions"), "<i>hostile</i>")
     other |= {"studies": "No run of this study yet"}
     other |= {"health": "No scheduler has used this store", "settings": "No settings"}
+    other |= {"receivers": "No receivers"}
     shown = other.get(path, "<script>alert('x')</script>")
     assert shown in text_of(page)
 

@@ -13,7 +13,13 @@ from syrupy.assertion import SnapshotAssertion
 from compile_hud.app import clock
 from compile_hud.db.store import Store
 from tests.app.conftest import OpenPage
-from tests.support.pages.page_elements import html_of, links_of, text_of, texts_of_rows
+from tests.support.pages.page_elements import (
+    html_of,
+    link_buttons_of,
+    links_of,
+    text_of,
+    texts_of_rows,
+)
 from tests.support.stores.trend_stores import NUM_NIGHTS, fill_trends, night
 
 if TYPE_CHECKING:
@@ -34,8 +40,7 @@ def trends_store(store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
 
 
 def _compare_urls(page: AppTest) -> list[str]:
-    urls = [item.proto.url for item in page.get("link_button")]
-    return [url for url in urls if url.startswith("compare?")]
+    return [url for url in link_buttons_of(page).values() if url.startswith("compare?")]
 
 
 def specs_of(page: AppTest) -> list[dict[str, Any]]:
@@ -69,12 +74,17 @@ def test_ends_of_the_range_are_one_click_from_their_comparison(
     trends_store: Store,  # noqa: ARG001
     open_page: OpenPage,
 ) -> None:
-    whole, part = (
+    whole, part, days = (
         _compare_urls(open_page("trends", **params))
-        for params in ({}, {"since": "2026-01-02", "until": "2026-01-04T12:00"})
+        for params in (
+            {},
+            {"since": "2026-01-02", "until": "2026-01-04T12:00"},
+            {"since": "2026-01-03", "until": "2026-01-05"},
+        )
     )
     assert whole == ["compare?baseline=night-0-box&candidate=night-5-box"]
     assert part == ["compare?baseline=night-1-box&candidate=night-3-box"]
+    assert days == ["compare?baseline=night-2-box&candidate=night-4-box"]
 
 
 def test_filters_of_the_url_select_trends(
@@ -93,7 +103,7 @@ def test_values_of_the_url_that_do_not_exist_are_named(
     open_page: OpenPage,
     words: SnapshotAssertion,
 ) -> None:
-    page = open_page("trends", range="7", by="colour", since="soon")
+    page = open_page("trends", range="8", by="colour", since="soon")
     notices = [text for text in html_of(page).split("<div") if "The URL asks" in text]
     assert notices == words
 

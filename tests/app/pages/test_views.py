@@ -15,7 +15,14 @@ from compile_hud.db.records.results import RunState
 from compile_hud.db.store import Store
 from tests.app.conftest import OpenPage
 from tests.support.builders import make_alert, make_case
-from tests.support.pages.page_elements import html_of, links_of, text_of, texts_of, texts_of_rows
+from tests.support.pages.page_elements import (
+    cells_of_rows,
+    html_of,
+    links_of,
+    text_of,
+    texts_of,
+    texts_of_rows,
+)
 from tests.support.stores import dashboard_stores
 from tests.support.stores.stored_results import save_alerts
 
@@ -33,12 +40,8 @@ def overview(seeded: object, open_page: OpenPage) -> AppTest:  # noqa: ARG001
 
 
 def test_the_worst_comes_first(overview: AppTest) -> None:
-    rows = texts_of_rows(overview, "open regressions")
-    assert [row[0] for row in rows] == ["fails", "+20.0 % [+18.0, +22.0] %"]
-    assert [row[1] for row in rows] == [
-        "unet max-autotune",
-        "bert default",
-    ]
+    titles = [text.split(" / ")[0].split()[-1] for text in texts_of(overview, "event")]
+    assert titles == ["unet", "bert"]
 
 
 def test_a_regression_leads_to_its_series_and_its_first_bad_run(overview: AppTest) -> None:
@@ -58,7 +61,7 @@ def test_each_mode_has_its_mean_over_the_common_cohort_and_its_pass_rate(
     overview: AppTest,
     words: SnapshotAssertion,
 ) -> None:
-    assert texts_of(overview, "tile") == words
+    assert texts_of(overview, "card") == words
 
 
 def test_a_vanished_case_is_not_ok_and_in_no_mean(
@@ -68,7 +71,7 @@ def test_a_vanished_case_is_not_ok_and_in_no_mean(
     alert = make_alert("gone", case=case, kind="vanished", metric="outcome", unit="")
     save_alerts(Store(f"duckdb:///{seeded}"), [alert])
     page = open_page("overview")
-    assert texts_of(page, "tile") == words
+    assert texts_of(page, "card") == words
 
 
 def test_the_matrix_has_outcomes_marks_and_fallbacks(overview: AppTest) -> None:
@@ -119,7 +122,7 @@ def test_choosing_another_metric_changes_the_matrix(
 @pytest.mark.usefixtures("seeded")
 def test_what_all_cases_have_in_common_is_no_choice_unless_it_was_made(open_page: OpenPage) -> None:
     offered = {item.key for item in open_page("overview").selectbox}
-    assert offered == {"choice-machine", "choice-model", "choice-metric"}
+    assert offered == {"choice-range", "choice-machine", "choice-model", "choice-metric"}
     offered = {item.key for item in open_page("overview", phase="training").selectbox}
     assert "choice-phase" in offered
 
@@ -148,9 +151,9 @@ def test_a_series_reports_what_changed_and_when(
     text = text_of(page)
     assert texts_of(page, "notice", "empty") == words
     assert "hud run --model bert --mode default --phase inference" in text
-    points = texts_of_rows(page, "points")
+    points = cells_of_rows(page, "points")
     assert len(points) == dashboard_stores.NUM_NIGHTS
-    notes = {row[0][:10]: row[-1] for row in points if row[-1]}
+    notes = {row["run started"][:10]: row["note"] for row in points if row["note"] != "-"}
     assert list(notes) == ["2026-01-10", "2026-01-06"]
     assert list(notes.values()) == words
 
@@ -203,8 +206,12 @@ def test_without_an_id_the_latest_run_is_shown(open_page: OpenPage) -> None:
 
 @pytest.mark.usefixtures("seeded")
 def test_what_regressed_in_this_run_comes_before_what_did_not(open_page: OpenPage) -> None:
-    rows = texts_of_rows(open_page("run", run="run-009"), "cases of the run")
-    assert [row[2] for row in rows[:3]] == ["failed regression", "ok latency +20.0 %", "ok"]
+    rows = cells_of_rows(open_page("run", run="run-009"), "cases of the run")
+    assert [(row["outcome"], row["regression"]) for row in rows[:3]] == [
+        ("failed", "regression"),
+        ("ok", "latency +20.0 %"),
+        ("ok", "-"),
+    ]
 
 
 @pytest.mark.usefixtures("seeded")
@@ -223,11 +230,12 @@ def test_a_case_explains_its_warnings_and_graph_breaks(
     case = make_case("llama", mode="reduce-overhead", device="cuda")
     page = open_page("run", case=case.key)
     text = text_of(page)
-    assert "mode reduce-overhead (ran as " in text
+    assert "reduce-overhead (fell back to " in text
     assert texts_of_rows(page, "warnings") == words
-    assert "Graph breaks: 1" in text
-    assert "call to print" in text
-    assert "model.py:12" in text
+    compiled = text_of(open_page("run", case=case.key, tab="compile"))
+    assert "Graph breaks: 1" in compiled
+    assert "call to print" in compiled
+    assert "model.py:12" in compiled
     assert "hud run --model llama --mode reduce-overhead" in text
 
 
@@ -245,8 +253,8 @@ def test_the_cases_of_a_run_took_what_their_results_took(
         store, num_done=3, started_at=dashboard_stores.NOW - timedelta(hours=10)
     )
     assert " cases took 30 s " in text_of(open_page("run"))
-    (row,) = texts_of_rows(open_page("runs"), "runs")
-    assert row[6] == "30 s"
+    (row,) = cells_of_rows(open_page("runs"), "runs")
+    assert row["cases took (s)"] == "30.0"
     assert "finished after" not in text_of(open_page("run"))
     ended_at = run.started_at + timedelta(minutes=4, seconds=27)
     store.save_run(replace(run, state=RunState.FINISHED, finished_at=ended_at))
@@ -259,8 +267,8 @@ def test_a_run_without_a_result_took_nothing_yet(open_page: OpenPage, store: Sto
         store, num_done=0, started_at=dashboard_stores.NOW - timedelta(hours=10)
     )
     assert " cases took - " in text_of(open_page("run"))
-    (row,) = texts_of_rows(open_page("runs"), "runs")
-    assert row[6] == "-"
+    (row,) = cells_of_rows(open_page("runs"), "runs")
+    assert (row["cases took (s)"], row["passed"], row["planned"]) == ("-", "-", "20")
 
 
 def test_what_is_still_to_do_is_listed(
@@ -280,9 +288,14 @@ def test_a_case_of_another_plan_is_reported(open_page: OpenPage, words: Snapshot
 
 @pytest.mark.usefixtures("seeded")
 def test_runs_are_listed_newest_first(open_page: OpenPage) -> None:
-    rows = texts_of_rows(open_page("runs"), "runs")
-    assert [row[1] for row in rows[:2]] == ["run-015", "run-014"]
-    assert rows[0][2:7] == ["finished", "19", "1", "20", "3 min 20 s"]
+    page = open_page("runs")
+    rows = cells_of_rows(page, "runs")
+    assert [row["run"] for row in rows[:2]] == ["run-015", "run-014"]
+    names = ("started (UTC)", "state", "passed", "ok", "not ok", "other outcomes", "planned")
+    shown = ["2026-01-16 02:30", "finished", "95 %", "19", "1", "1 failed", "20"]
+    assert [rows[0][name] for name in names] == shown
+    assert rows[0]["cases took (min)"] == "3.33"
+    assert "run?run=run-015" in links_of(page)
 
 
 def test_a_run_that_fell_silent_is_not_called_running(
@@ -292,7 +305,7 @@ def test_a_run_that_fell_silent_is_not_called_running(
         store, num_done=3, started_at=dashboard_stores.NOW - timedelta(minutes=5)
     )
     page = open_page("runs")
-    assert texts_of_rows(page, "runs")[0][2] == "silent"
+    assert cells_of_rows(page, "runs")[0]["state"] == "silent"
     assert texts_of(page, "notice", "empty") == words
 
 
@@ -311,4 +324,4 @@ def test_a_page_reads_the_store_once_a_version(
 ) -> None:
     open_page("overview")
     monkeypatch.setattr(latest_results, "load_latest", lambda *_, **__: pytest.fail("read again"))
-    assert "2 cases need attention" in text_of(open_page("overview"))
+    assert "2 open regressions" in text_of(open_page("overview"))

@@ -18,7 +18,12 @@ from syrupy.assertion import SnapshotAssertion
 from compile_hud.app import clock
 from compile_hud.app.auth import access
 from compile_hud.app.auth.owner import OwnerSignIn
-from compile_hud.app.data.action_links import MeanwhileChanged, act, load_link_request
+from compile_hud.app.data.action_links import (
+    MeanwhileChanged,
+    ReasonNeeded,
+    act,
+    load_link_request,
+)
 from compile_hud.app.server.action_routes import MAX_WHY_LENGTH, action_routes
 from compile_hud.db.alerts.action_links import (
     LINK_SECRET_VARIABLE,
@@ -102,6 +107,23 @@ def test_opening_a_link_changes_nothing(store: Store, client: TestClient, method
     answer = client.request(method, link(store))
     assert answer.status_code == 200
     assert (states(store, "a"), store.store_version()) == (["open"], before)
+
+
+def test_a_failure_becomes_expected_only_with_a_reason(store: Store, client: TestClient) -> None:
+    tell(store, make_alert("f", case=make_case("t5"), metric="outcome", kind="outcome"))
+    path = link(store, Action.EXPECTED)
+    assert " required>" in client.get(path).text
+    assert (press(client, path).status_code, states(store, "f")) == (400, ["open"])
+    assert press(client, path, why="dropped upstream").status_code == 200
+    assert states(store, "f") == ["expected"]
+
+
+def test_a_request_without_the_reason_that_it_needs_is_not_executed(store: Store) -> None:
+    tell(store, make_alert("late", case=make_case("dlrm"), metric="outcome", kind="outcome"))
+    action_link = ActionLink(notification_id="msg_1", action=Action.EXPECTED, number=99)
+    with pytest.raises(ReasonNeeded):
+        act(load_link_request(action_link), by="team link", why=" ")
+    assert states(store, "late") == ["open"]
 
 
 @pytest.mark.parametrize(

@@ -212,8 +212,8 @@ def test_results_are_those_of_the_trends(url: str) -> None:
     save_alerts(store, alerts)
     results = load_result_figures.read_at(current_version())
     samples = samples_of(exposition(load_operations(store, now=START), results=results, now=START))
-    scope = (("machine", "box"), ("mode", "max-autotune"), ("phase", "inference"))
-    labels = (*scope, ("toolchain", "stable"))
+    case = (("mode", "max-autotune"), ("phase", "inference"))
+    labels = (("device", "cpu"), ("machine", "box"), *case, ("toolchain", "stable"))
     # 4 of bert and 8 of t5; vit fails in max-autotune.
     assert samples["hud_geomean_speedup", labels] == pytest.approx(32**0.5)
     assert samples["hud_geomean_compile_cold_seconds", labels] == pytest.approx(10 * 32**0.5)

@@ -37,7 +37,7 @@ def test_what_nearly_every_page_draws_is_loaded_before_it_is_drawn() -> None:
     preloaded = re.findall(r'rel="modulepreload" crossorigin href="./static/js/([^"]+)"', page)
     assert all((scripts / name).exists() for name in preloaded)
     names = {name.split(".")[0] for name in preloaded}
-    assert {"Html", "Selectbox", "LinkButton", "BidiComponent"} <= names
+    assert {"Html", "Selectbox", "BidiComponent"} <= names
     # What Html cannot run without.
     assert "purify" in names
     assert len(preloaded) == len(set(preloaded))

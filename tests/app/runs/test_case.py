@@ -21,7 +21,38 @@ DETAILS: dict[str, Any] = {
     "steps": [[{"name": "build", "start_s": 0.0, "end_s": 0.5}]] * 2,
     "compile": [
         {"state": "cold", "compile_s": 8.0, "phases_s": {"dynamo": 2.0, "backend": 5.0}},
-        {"state": "warm", "compile_s": 2.0, "phases_s": {"dynamo": 1.5}, "cache": {"hits": 1}},
+        {
+            "state": "warm",
+            "compile_s": 2.0,
+            "phases_s": {"dynamo": 1.5},
+            "cache": {"fxgraph_hits": 1, "fxgraph_misses": 2},
+            "cache_reasons": [
+                {
+                    "cache": "fxgraph",
+                    "event": "miss",
+                    "reason": "its key differs in <b>gm</b>",
+                    "is_permanent": False,
+                    "remedy": "keep it the same",
+                }
+            ],
+        },
+    ],
+    "compile_trace": {"folder": "/state/traces/r1", "tlparse": "/state/traces/r1/index.html"},
+    "compilations": [
+        [
+            {
+                "compile_id": "0/1",
+                "is_backward": True,
+                "phases_s": {"aot": 0.25, "backend": 4.0},
+                "function": "forward",
+                "file": "/m/net.py",
+                "line": 9,
+                "reason": "n == <3>",
+                "failure": "",
+                "num_ops": 6,
+                "num_guards": None,
+            }
+        ]
     ],
     "conditions": [{"load": [0.5, 0.7], "steal_share": 0.02}, None],
     "telemetry": [{"temperature_c": 61.0, "throttle_reasons": ["power"]}, None],
@@ -75,6 +106,7 @@ def page_of_case(store: Store, open_page: OpenPage) -> Any:
             make_measurement("forward_s", samples=(0.004,)),
             make_measurement("backward_s", samples=(0.006,)),
             make_measurement("compile_cold_s", samples=(8.0,)),
+            make_measurement("fxgraph_warm_hits", samples=(1.0,)),
             make_measurement("break_even_calls", samples=(900.0,), interval=(400.0, 1900.0)),
         ],
         warnings=[RunWarning(code="drift", text="it drifts", hint="run it again")],
@@ -98,6 +130,7 @@ def test_measurements_are_in_groups_with_interval_and_number_of_samples(page_of_
         ["speed", "latency"],
         ["compilation", "cold compile"],
         ["", "break-even, cold"],
+        ["compile caches", "fxgraph warm hits"],
         ["training step", "forward"],
         ["", "backward"],
     ]
@@ -112,7 +145,7 @@ def test_missing_counters_have_a_reason(page_of_case: Any, words: SnapshotAssert
 
 
 def test_places_in_the_code_have_file_and_line(page_of_case: Any) -> None:
-    page = page_of_case()
+    page = page_of_case(tab="compile")
     text = text_of(page)
     assert "Graph breaks: 1" in text
     assert texts_of_rows(page, "graph breaks") == [
@@ -121,17 +154,39 @@ def test_places_in_the_code_have_file_and_line(page_of_case: Any) -> None:
     assert texts_of_rows(page, "recompiles") == [["size of x", "not known"]]
 
 
+def test_each_compilation_has_its_phases(page_of_case: Any, words: SnapshotAssertion) -> None:
+    assert texts_of_rows(page_of_case(tab="compile"), "compilations") == words
+
+
+def test_a_stored_log_of_the_compiler_has_its_command(page_of_case: Any) -> None:
+    html = html_of(page_of_case(tab="compile"))
+    assert "/state/traces/r1</span>" in html
+    assert "/state/traces/r1/index.html" in html
+
+
+def test_each_launch_has_the_look_ups_of_its_caches(
+    page_of_case: Any, words: SnapshotAssertion
+) -> None:
+    page = page_of_case(tab="compile")
+    assert texts_of_rows(page, "compile caches") == words
+    series = [link for link in links_of(page) if "fxgraph_warm_hits" in link]
+    assert len(series) == 1
+
+
 def test_compile_time_and_training_step_are_bars(page_of_case: Any) -> None:
-    text = text_of(page_of_case())
+    page = page_of_case(tab="compile")
+    rows = texts_of_rows(page, "measurements")
+    assert [row[1] for row in rows] == ["cold compile", "break-even, cold"]
+    text = text_of(page)
     assert "cold (launch 1)" in text
     assert "warm (launch 2)" in text
-    assert "training step" in text
+    assert "training step" in text_of(page_of_case())
 
 
 def test_accuracy_has_its_distances_and_what_was_allowed(
     page_of_case: Any, words: SnapshotAssertion
 ) -> None:
-    page = page_of_case()
+    page = page_of_case(tab="accuracy")
     assert texts_of_rows(page, "accuracy") == [["output", "0.9999999", "1.00e-07", "-"]]
     text = text_of(page)
     assert "min cosine 0.9999" in text
@@ -159,10 +214,10 @@ def test_samples_are_drawn_when_they_are_requested(page_of_case: Any) -> None:
     page = page_of_case()
     links = [link for link in links_of(page) if "samples=latency_s" in link]
     assert links
-    assert "crosses warm-ups" not in text_of(page)
+    assert "warm-up, not counted" not in text_of(page)
     drawn = page_of_case(samples="latency_s")
     assert "Samples: latency" in text_of(drawn)
-    assert "crosses warm-ups" in text_of(drawn)
+    assert "warm-up, not counted" in text_of(drawn)
 
 
 def test_samples_that_a_rule_removed_are_reported(
@@ -171,7 +226,7 @@ def test_samples_that_a_rule_removed_are_reported(
     remove_samples(store, OldSamples(run_ids=("run-1",)))
     page = page_of_case(samples="latency_s")
     assert texts_of(page, "notice", "empty") == words
-    assert "crosses warm-ups" not in text_of(page)
+    assert "warm-up, not counted" not in text_of(page)
 
 
 def test_samples_of_what_was_not_measured_are_not(
@@ -191,3 +246,33 @@ def test_a_case_with_nothing_but_an_outcome_has_no_empty_parts(
     for label in ("warnings", "measurements", "accuracy", "conditions", "what is missing"):
         assert f'aria-label="{label}"' not in html
     assert "hud-stack" not in html.partition("</style>")[2]
+
+
+def test_the_log_has_a_tab(page_of_case: Any, words: SnapshotAssertion) -> None:
+    page = page_of_case(tab="log")
+    assert texts_of(page, "empty") == words
+    assert not texts_of_rows(page, "measurements")
+
+
+@pytest.mark.parametrize("tab", ["compile", "accuracy", "log"])
+def test_a_part_without_data_has_a_reason(
+    store: Store, open_page: OpenPage, tab: str, words: SnapshotAssertion
+) -> None:
+    eager = make_case("bert", mode="eager", phase="training")
+    run = make_run(plan=(CASE, eager))
+    results = (
+        make_result("r1", run=run, case=CASE, outcome=Outcome.FAILED, reason="no"),
+        make_result("r2", run=run, case=eager, measurements=[make_measurement()]),
+    )
+    with store.write() as connection:
+        put_documents(connection, [RunDocument(run=run, results=results)], at=START)
+    for case in (CASE, eager):
+        page = open_page("run", case=case.key, tab=tab)
+        assert not page.exception
+        assert texts_of(page, "empty") == words
+
+
+def test_an_unknown_part_is_the_summary(page_of_case: Any) -> None:
+    page = page_of_case(tab="elsewhere")
+    assert texts_of_rows(page, "measurements")
+    assert any("elsewhere" in text for text in texts_of(page, "notice"))

@@ -14,19 +14,21 @@ from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.app.ui.urls import CompareState
 from compile_hud.app.views.compare import data as compare_data
-from compile_hud.app.views.compare import tables as comparerows
-from compile_hud.app.views.compare.tables import compared_csv
+from compile_hud.app.views.compare.records import ComparePage
+from compile_hud.app.views.compare.tables import compared_csv, verdict_tiles
 from compile_hud.db.ingest.results import put_documents
 from compile_hud.db.queries.results import load_document
 from compile_hud.db.records.kernels import KernelSource
-from compile_hud.db.records.results import RunDocument
+from compile_hud.db.records.results import REFERENCE_FAMILY, RunDocument
 from compile_hud.db.shared.model_code import code_change_text
 from compile_hud.db.shared.model_sources import MODEL_LANGUAGE, to_text
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.comparison.runs import compare_results
 from compile_hud.runner.cli.compare.command import recent_histories
 from tests.app.conftest import OpenPage
+from tests.support.builders import make_case, make_run
 from tests.support.pages.page_elements import (
+    cells_of_rows,
     commands_of,
     html_of,
     links_of,
@@ -92,7 +94,7 @@ def test_other_code_of_a_model_is_the_first_of_the_differences(
     notices = texts_of(page, "notice")
     assert "[models.bert] keep_source = true" in text_of(page)
     assert f"bert: {code_change_text('aaa1', 'aaa1+dirty(<b>)')}" in notices
-    assert "model code aaa1+dirty(<b>)" in text_of(open_page("runs"))
+    assert "aaa1+dirty(<b>)" in text_of(open_page("runs"))
     assert "aaa1+dirty(<b>)" in text_of(open_page("run", run=BAD))
 
 
@@ -101,26 +103,21 @@ def test_what_changed_comes_first_and_the_worst_of_it_before_all(
     open_page: OpenPage, words: SnapshotAssertion
 ) -> None:
     page = compared(open_page, baseline=GOOD, candidate=BAD)
-    rows = texts_of_rows(page, "comparisons")
-    assert [row[0].split(" [")[0] for row in rows] == ["fails", "+21.0 %", "-16.7 %"]
-    assert rows[0][1].startswith("unet max-autotune")
-    assert rows[1][1:3] == ["bert default", "latency"]
+    rows = cells_of_rows(page, "comparisons")
+    changed = [row for row in rows if row["verdict"][0] in "\u25b2\u25bc"]
+    # All others come after them.
+    assert changed == rows[: len(changed)]
+    assert [(row["change"], row["in words"]) for row in changed] == [
+        ("-", "fails"),
+        ("+21.0 %", "-"),
+        ("-16.7 %", "-"),
+    ]
+    assert changed[0]["model and variant"] == "unet max-autotune"
+    assert (changed[1]["model and variant"], changed[1]["metric"]) == ("bert default", "latency")
+    # Rows of several units have theirs in the cell.
+    assert changed[1]["candidate"].endswith(" ms")
     # The tiles count comparisons, the title cases: both say so.
     assert texts_of(page, "h1", "tile") == words
-
-
-@pytest.mark.usefixtures("seeded")
-def test_of_what_did_not_change_the_first_rows_are_shown_and_all_where_it_is_filtered_for(
-    open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(comparerows, "_FOLDED_ROWS", 1)
-    page = compared(open_page, baseline=GOOD, candidate=BAD)
-    assert len(texts_of_rows(page, "unchanged")) == 1
-    assert len(texts_of_rows(page, "comparisons")) == 3
-    assert "further rows" in text_of(page)
-    filtered = compared(open_page, baseline=GOOD, candidate=BAD, verdict="unchanged")
-    assert len(texts_of_rows(filtered, "comparisons")) > 1
-    assert "further rows" not in text_of(filtered)
 
 
 @pytest.mark.usefixtures("seeded")
@@ -162,10 +159,13 @@ def test_another_driver_is_refused_with_the_fact_and_the_levels_of_both(
     assert texts_of(page, "notice", "empty") == words
     assert "driver_version: '550.54' -> '560.28'" in text
     assert not texts_of_rows(page, "comparisons")
-    rows = {row[0]: row[1:] for row in texts_of_rows(page, "levels of both runs")}
+    levels = cells_of_rows(page, "levels of both runs")
+    rows = {row["model and variant"]: row for row in levels}
     assert "bert eager" not in rows
-    assert rows["unet max-autotune"][1:] == ["failed", "-"]
-    assert rows["bert default"][2] == "0.83x"
+    assert rows["unet max-autotune"]["candidate outcome"] == "failed"
+    assert rows["unet max-autotune"]["candidate / baseline"] == "-"
+    assert rows["bert default"]["candidate / baseline"] == "0.83x"
+    assert any(link.startswith(f"run?run={OTHER}&case=bert%2F") for link in links_of(page))
     driver = next(row for row in texts_of_rows(page, "environment changes") if "driver" in row)
     assert driver == ["driver", "550.54", "560.28"]
 
@@ -179,10 +179,12 @@ def test_two_modes_of_one_run_compare(open_page: OpenPage) -> None:
         baseline_variant="default",
         candidate_variant="max-autotune",
     )
-    rows = texts_of_rows(page, "comparisons")
-    latency = next(row for row in rows if row[1].startswith("llama") and row[2] == "latency")
-    assert latency[0].startswith("-31.7 %")
-    assert latency[1] == "llama default -> max-autotune"
+    rows = cells_of_rows(page, "comparisons")
+    name = "llama default -> max-autotune"
+    (latency,) = (
+        row for row in rows if (row["model and variant"], row["metric"]) == (name, "latency")
+    )
+    assert latency["change"] == "-31.7 %"
 
 
 @pytest.mark.usefixtures("seeded")
@@ -203,12 +205,16 @@ def test_a_revision_stands_for_its_newest_run(open_page: OpenPage) -> None:
 def test_two_toolchains_compare(open_page: OpenPage, store: Store) -> None:
     dashboard_stores.fill_two_toolchains(store)
     page = compared(open_page, baseline="stable-3", candidate="nightly-3")
-    rows = texts_of_rows(page, "comparisons")
-    assert rows[0][:3] == ["fails", "vit default", "outcome"]
-    assert [row[0].split(" [")[0] for row in rows[1:]] == ["-50.0 %", "-50.0 %"]
+    rows = cells_of_rows(page, "comparisons")
+    names = ("model and variant", "metric", "in words", "verdict")
+    failing = ["vit default", "outcome", "fails", "\u25b2 regression"]
+    assert [rows[0][name] for name in names] == failing
+    assert [row["change"] for row in rows[1:3]] == ["-50.0 %", "-50.0 %"]
     (lonely,) = texts_of_rows(page, "cases in only one run")
     assert lonely[0] == "bert/inference/tiny/fp32/max-autotune/cpu"
-    assert "candidate=stable-3" not in "".join(links_of(page))
+    # Only the button that swaps the sides has the baseline as a candidate.
+    swapped = [href for href in links_of(page) if "candidate=stable-3" in href]
+    assert all("baseline=nightly-3" in href for href in swapped)
     assert any("baseline=nightly-2" in link for link in links_of(page))
 
 
@@ -217,7 +223,13 @@ def test_the_filters_are_in_the_url_and_say_what_to_take_back(
     open_page: OpenPage, words: SnapshotAssertion
 ) -> None:
     page = compared(open_page, baseline=GOOD, candidate=BAD, model="bert", verdict="regression")
-    assert {row[1] for row in texts_of_rows(page, "comparisons")} == {"bert default"}
+    rows = cells_of_rows(page, "comparisons")
+    assert {row["model and variant"] for row in rows} == {"bert default"}
+    filters = {"model": "bert", "metric": "latency_s", "verdict": "regression"}
+    page = compared(open_page, baseline=GOOD, candidate=BAD, **filters)
+    (row,) = cells_of_rows(page, "comparisons")
+    # Levels of one unit are numbers with the unit in the heading.
+    assert (row["baseline (ms)"], row["candidate (ms)"]) == ("8.71", "10.5")
     page = compared(open_page, baseline=GOOD, candidate=BAD, model="resnet50", verdict="regression")
     assert texts_of(page, "notice", "empty") == words
 
@@ -296,3 +308,16 @@ def test_the_file_has_every_row_and_no_formula(open_page: OpenPage, store: Store
     ratios = {row["metric"]: row["ratio"] for row in rows}
     assert set(ratios) == {"outcome", "latency_s"}
     assert float(ratios["latency_s"]) == 1.0
+
+
+@pytest.mark.parametrize(("num_references", "note"), [(0, ""), (1, "1 reference case<"), (4, "4 ")])
+def test_cases_in_both_runs_leave_out_reference_cases(num_references: int, note: str) -> None:
+    references = [
+        dataclasses.replace(make_case(f"ref_{number}"), family=REFERENCE_FAMILY)
+        for number in range(num_references)
+    ]
+    runs = [make_run(f"run-{number}", plan=(make_case("dlrm"), *references)) for number in (3, 8)]
+    page = ComparePage(baseline=runs[0], candidate=runs[1], environment={})
+    tiles = verdict_tiles(page)
+    assert ("reference" in tiles) is bool(note)
+    assert note in tiles

@@ -15,14 +15,31 @@ from compile_hud.db.queries.latest import load_latest
 from compile_hud.db.store import Store
 from compile_hud.runner.detection.detect import detect
 from compile_hud.runner.interop.importers.history import MissingValuePolicy
-from compile_hud.runner.interop.importers.importer import import_file
+from compile_hud.runner.interop.importers.importer import HistoryImporter, ImportReport
 from tests.app.conftest import OpenPage
-from tests.support.pages.page_elements import commands_of, html_of, text_of, texts_of
+from tests.support.pages.page_elements import (
+    commands_of,
+    html_of,
+    links_of,
+    text_of,
+    texts_of,
+)
 from tests.support.records.v3_records import make_record, write_lines
 from tests.support.stores import dashboard_stores
 
 NAMES = (dashboard_stores.HOSTILE_NAME, "../../etc/passwd", "a\x1b[31mred\nline")
 TOOLCHAIN = "imported:pytorch/pytorch@main"
+
+
+def import_history(store: Store, path: Path) -> None:
+    importer = HistoryImporter(
+        store,
+        missing_values=MissingValuePolicy(),
+        format_name=None,
+        now=lambda: dashboard_stores.NOW,
+    )
+    (report,) = importer.reports([path])
+    assert isinstance(report, ImportReport)
 
 
 @pytest.fixture(scope="module")
@@ -37,13 +54,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     failed = make_record("accuracy", "fail_accuracy\x1b[2J", model=NAMES[0], night=15)
     path = write_lines(folder / "history.json", [*records, failed])
-    import_file(
-        path,
-        store=store,
-        missing_values=MissingValuePolicy(),
-        format_name=None,
-        now=dashboard_stores.NOW,
-    )
+    import_history(store, path)
     detect(store)
     return folder / "hud.duckdb"
 
@@ -57,7 +68,7 @@ def imported(history: Path, store_path: Path, store: Store) -> Store:
 
 # A study is measured here: what others measured is none.
 # These show no results of runs, or those of studies alone.
-WITHOUT_RUNS = ("studies", "health", "settings")
+WITHOUT_RUNS = ("studies", "health", "receivers", "settings")
 
 
 @pytest.mark.parametrize("path", [view.path for view in VIEWS if view.path not in WITHOUT_RUNS])
@@ -68,6 +79,7 @@ def test_an_imported_history_is_shown_as_one(
     params = {
         "series": {"case": cell.summary.case.key, "metric": "speedup"},
         "run": {"run": cell.run_id, "case": cell.summary.case.key},
+        "model": {"model": cell.summary.case.model},
         "search": {"text": cell.summary.case.model.split()[0]},
     }
     page = open_page(path, **params.get(path, {}))
@@ -103,13 +115,7 @@ def test_the_overview_begins_with_latencies_without_speedups(
 ) -> None:
     latencies = [make_record(name, 1.5, model="bert", night=0) for name in records]
     path = write_lines(tmp_path / "latencies.json", latencies)
-    import_file(
-        path,
-        store=store,
-        missing_values=MissingValuePolicy(),
-        format_name=None,
-        now=dashboard_stores.NOW,
-    )
+    import_history(store, path)
     assert f"Latest results: {shown}" in text_of(open_page("overview"))
     assert "Latest results: speedup" in text_of(open_page("overview", metric="speedup"))
 
@@ -118,15 +124,9 @@ def test_a_tile_of_latencies_alone_explains_the_missing_speedup(
     tmp_path: Path, store: Store, open_page: OpenPage, words: SnapshotAssertion
 ) -> None:
     path = write_lines(tmp_path / "latencies.json", [make_record("abs_latency", 1.5, night=0)])
-    import_file(
-        path,
-        store=store,
-        missing_values=MissingValuePolicy(),
-        format_name=None,
-        now=dashboard_stores.NOW,
-    )
+    import_history(store, path)
     page = open_page("overview")
-    assert texts_of(page, "tile") == words
+    assert texts_of(page, "card") == words
 
 
 @pytest.mark.parametrize("path", ["run", "runs"])
@@ -147,6 +147,6 @@ def test_no_page_leads_to_kernels_of_what_others_measured(
         "series": {"case": alert.case.key, "metric": alert.metric},
         "alerts": {"alert": alert.id},
     }
-    html = html_of(open_page(path, **params[path]))
-    assert f"run?run={alert.first_bad.run_id}" in html
-    assert "kernels?run=" not in html
+    links = " ".join(links_of(open_page(path, **params[path])))
+    assert f"run?run={alert.first_bad.run_id}" in links
+    assert "kernels?run=" not in links

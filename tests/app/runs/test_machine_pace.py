@@ -10,7 +10,11 @@ from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.store import Store
 from tests.app.conftest import OpenPage
-from tests.support.pages.page_elements import text_of, texts_of, texts_of_rows
+from tests.support.pages.page_elements import (
+    cells_of_rows,
+    text_of,
+    texts_of,
+)
 from tests.support.stores import dashboard_stores
 
 if TYPE_CHECKING:
@@ -35,22 +39,20 @@ def test_series_has_levels_that_a_slow_machine_does_not_move(
     open_page: OpenPage, words: SnapshotAssertion
 ) -> None:
     page = open_page("series", case=dashboard_stores.NORMALISED.key)
-    rows = texts_of_rows(page, "points")[::-1]
-    medians = [
-        "11.0 ms" if night in dashboard_stores.SLOW_NIGHTS else "10.0 ms" for night in range(8)
-    ]
-    assert [row[1] for row in rows] == medians
-    assert [row[3] for row in rows] == ["10.0 ms"] * 8
-    assert {row[4] for row in rows[1:]} == {"0.0 %"}
+    rows = cells_of_rows(page, "points")[::-1]
+    medians = ["11.0" if night in dashboard_stores.SLOW_NIGHTS else "10.0" for night in range(8)]
+    assert [row["median (ms)"] for row in rows] == medians
+    assert [row["normalised (ms)"] for row in rows] == ["10.0"] * 8
+    assert {row["change"].lstrip("+-") for row in rows[1:]} == {"0.0 %"}
     assert texts_of(page, "facts") == words
-    assert "Hollow points" in texts_of(page, "caption")[0]
+    assert "normalised for machine" in text_of(page)
     assert "level_shown" in json.dumps(chart(page))
 
 
 @pytest.mark.usefixtures("store")
 def test_what_is_no_time_has_no_second_level(open_page: OpenPage) -> None:
     page = open_page("series", case=dashboard_stores.NORMALISED.key, metric="peak_bytes")
-    assert len(texts_of_rows(page, "points")[0]) == 7
+    assert not [name for name in cells_of_rows(page, "points")[0] if "normalised" in name]
     assert "one pace" not in text_of(page)
 
 

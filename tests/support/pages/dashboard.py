@@ -27,7 +27,7 @@ CHROMIUM_FLAGS = (
 )
 ROOT = Path(__file__).parents[3]
 # `python -m compile_hud.app` prints this when it listens.
-READY = "the dashboard answers now\n"
+READY = "dashboard ready\n"
 # A page has this element when its script has ended and everything is drawn.
 IDLE = "[data-testid=stApp][data-test-script-state=notRunning]"
 

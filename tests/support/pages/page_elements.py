@@ -6,11 +6,15 @@ import html
 import json
 import re
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from tests.support.pages.table_cells import cell_text, page_of
 
 if TYPE_CHECKING:
     from streamlit.testing.v1 import AppTest
 
+# The rule of a caption; what a chart shows is in its drawn legend.
+MAX_CAPTION_WORDS = 25
 # Elements without an end tag.
 _VOID = {"br", "hr", "img", "input", "link", "meta", "wbr"}
 
@@ -25,10 +29,11 @@ def html_of(page: AppTest) -> str:
 
 
 def text_of(page: AppTest) -> str:
-    """Return the visible text: words of the HTML and code."""
+    """Return the visible text: words of the HTML, of tables and of code."""
     parser = _Words()
     parser.feed(html_of(page))
-    words = [*parser.words, *(item.value for item in page.code)]
+    cells = [text for frame in page.dataframe for row in _rows_of(frame) for text in row]
+    words = [*parser.words, *cells, *(item.value for item in page.code)]
     return re.sub(r"\s+", " ", " ".join(words))
 
 
@@ -48,7 +53,7 @@ def commands_of(page: AppTest) -> list[str]:
 def markdown_of(page: AppTest) -> str:
     """Return the texts that Streamlit reads as Markdown: labels and headings of tables."""
     values = [item.value for kind in ("caption", "markdown") for item in page.get(kind)]
-    for kind in ("expander", "link_button", "selectbox", "text_input"):
+    for kind in ("expander", "selectbox", "text_input"):
         values += [item.proto.label for item in page.get(kind)]
     for frame in page.dataframe:
         columns = json.loads(frame.proto.columns or "{}")
@@ -57,14 +62,32 @@ def markdown_of(page: AppTest) -> str:
 
 
 def links_of(page: AppTest) -> list[str]:
-    """Return the targets of the links in the page's tables."""
+    """Return the targets of the links in the page's tables and texts, without its buttons."""
     parser = _Words()
-    parser.feed(html_of(page))
-    return parser.links
+    parser.feed(re.sub(r'<a class="hud-button".*?</a>', "", html_of(page)))
+    return parser.links + [
+        page_of(address)
+        for frame in page.dataframe
+        for name, column in _columns_of(frame).items()
+        if column["type_config"]["type"] == "link"
+        for address in frame.value[name].dropna()
+    ]
+
+
+def link_buttons_of(page: AppTest) -> dict[str, str]:
+    """Return the targets of the links that look like buttons, by text."""
+    matches = re.findall(r'<a class="hud-button" href="([^"]*)">(.*?)</a>', html_of(page))
+    return {html.unescape(text): html.unescape(href) for href, text in matches}
 
 
 def texts_of_rows(page: AppTest, label: str) -> list[list[str]]:
-    """Return the texts of the cells of the table with this label, without the heading."""
+    """Return the texts of the cells of the table with this label, without the heading.
+
+    Of a table of Streamlit, all columns have a text, also those that its menu alone shows.
+    """
+    for frame in page.dataframe:
+        if frame.proto.alt == label:
+            return _rows_of(frame)
     parser = _Rows(label)
     parser.feed(html_of(page))
     return [row for row in parser.rows if row]
@@ -77,11 +100,38 @@ def texts_of(page: AppTest, *kinds: str) -> list[str]:
     return [re.sub(r"\s+", " ", " ".join(words)).strip() for words in parser.texts]
 
 
+def too_long_captions(page: AppTest) -> list[str]:
+    """Return the captions of the page that have more words than a caption may have."""
+    return [text for text in texts_of(page, "caption") if len(text.split()) > MAX_CAPTION_WORDS]
+
+
 def headings_of(page: AppTest, label: str) -> list[str]:
     """Return the headings of the columns of the table with this label."""
+    for frame in page.dataframe:
+        if frame.proto.alt == label:
+            return list(_columns_of(frame))
     parser = _Rows(label, tag="th")
     parser.feed(html_of(page))
     return parser.rows[0]
+
+
+def _columns_of(frame: Any) -> dict[str, Any]:
+    columns = json.loads(frame.proto.columns or "{}")
+    return {name: column for name, column in columns.items() if name in frame.value}
+
+
+def _rows_of(frame: Any) -> list[list[str]]:
+    kinds = [column["type_config"] for column in _columns_of(frame).values()]
+    return [
+        [cell_text(value, kind) for value, kind in zip(row, kinds, strict=True)]
+        for row in frame.value[list(_columns_of(frame))].itertuples(index=False)
+    ]
+
+
+def cells_of_rows(page: AppTest, label: str) -> list[dict[str, str]]:
+    """Return the cells of each row of the table with this label by their headings."""
+    headings = headings_of(page, label)
+    return [dict(zip(headings, row, strict=True)) for row in texts_of_rows(page, label)]
 
 
 class _Words(HTMLParser):

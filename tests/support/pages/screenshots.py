@@ -1,6 +1,6 @@
 """`python -m tests.support.pages.screenshots FOLDER STORE_URL [PAGE...]`: pictures of every page.
 
-Each page is taken at two widths, light and dark; by default the pages of a store with runs. The
+Each page is taken at three widths, light and dark; by default the pages of a store with runs. The
 page `documents` takes those in docs/images, of the store that `hud demo` writes.
 """
 
@@ -17,27 +17,29 @@ from playwright.sync_api import Browser, Page
 
 from tests.support.pages.dashboard import IDLE, browsing, serving, window
 
-WIDTHS = (1440, 800)
+WIDTHS = (1440, 800, 390)
 SCHEMES = ("light", "dark")
 # An argument of the command line: the pictures in the documents.
 DOCUMENTS = "documents"
-SLOWER = "vit reduce-overhead"
-# Name, page, largest width and height, and colour scheme of each picture. Then comes the text or
-# address of a link to follow; its target is the picture. The case in it is one that got slower in
-# the store of `hud demo`.
+SLOWER = 'table.full a[href^="series?case=vit%2F"][href*="reduce-overhead"]'
+ALERT = '.stMain a[href^="alerts?alert="]'
+KERNEL_DIFF = '.stMain a[href^="kernel-diff?"]'
+# Name, page, largest width and height, and colour scheme of each picture. Then come the links to
+# follow from there; the last page is the picture. The case is one that got slower in the store of
+# `hud demo`.
 DOCUMENT_PICTURES = (
-    ("overview", "./", 1440, 1100, "light", ""),
-    ("overview-narrow", "./", 800, 1100, "dark", ""),
-    ("series", "./", 1200, 905, "dark", f'a:text-is("{SLOWER}")'),
-    ("trends", "trends", 1440, 1310, "light", ""),
-    ("modes", "modes", 1200, 920, "light", ""),
-    ("alerts", "alerts", 1200, 900, "light", ""),
-    ("alert", "alerts", 1200, 1100, "light", '.stMain a[href^="alerts?alert="]'),
-    ("compare", "compare", 1200, 1000, "light", ""),
-    ("models", "models", 1200, 900, "dark", ""),
-    ("kernels", "kernels", 1200, 1100, "light", '.stMain a[href^="kernels?"]'),
-    ("kernel-diff", "compare", 1200, 1100, "light", '.stMain a[href^="kernel-diff?"]'),
-    ("run", "runs", 1200, 900, "light", '.stMain a[href^="run?"]'),
+    ("overview", "./?machine=synthetic-demo", 1440, 1560, "light", ()),
+    ("overview-narrow", "./?machine=synthetic-demo", 800, 1560, "dark", ()),
+    ("series", "./?machine=synthetic-demo", 1200, 905, "dark", (SLOWER,)),
+    ("trends", "trends", 1440, 1310, "light", ()),
+    ("modes", "modes", 1200, 920, "light", ()),
+    ("alerts", "alerts", 1200, 900, "light", ()),
+    ("alert", "model?model=vit", 1200, 1100, "light", (ALERT,)),
+    ("compare", "compare", 1200, 1000, "light", ()),
+    ("models", "models", 1200, 900, "dark", ()),
+    ("kernels", "model?model=vit", 1200, 1100, "light", ('.stMain a[href^="kernels?"]',)),
+    ("kernel-diff", "model?model=vit", 1200, 1100, "light", (ALERT, KERNEL_DIFF)),
+    ("run", "./", 1200, 900, "light", ('.stMain a[href^="run?"]',)),
 )
 # With fewer colours the few words in the colour of a verdict turn grey.
 _NUM_COLOURS = 256
@@ -65,12 +67,12 @@ def take(
 
 def take_for_documents(browser: Browser, address: str, *, folder: Path) -> None:
     """Write the pictures of DOCUMENT_PICTURES, in few colours and without the store's path."""
-    for name, page, width, most, scheme, link in DOCUMENT_PICTURES:
+    for name, page, width, most, scheme, links in DOCUMENT_PICTURES:
         with window(browser, width=width, scheme=scheme) as context:
             view = context.new_page()
             view.goto(urljoin(address + "/", page))
             settle(view)
-            if link:
+            for link in links:
                 view.goto(urljoin(address + "/", view.locator(link).first.get_attribute("href")))
                 settle(view)
             # Elements inside Streamlit's scroll area are drawn only when the window has room for

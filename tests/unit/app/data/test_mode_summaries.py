@@ -10,7 +10,7 @@ from compile_hud.app.data.mode_summaries import mode_summaries
 from compile_hud.app.data.series import differences, noise_bands, normalised_points, segments
 from compile_hud.db.records.alerts import AlertState
 from compile_hud.db.records.results import Outcome
-from compile_hud.db.records.summaries import TrendPoint
+from compile_hud.db.records.summaries import LatestCell, TrendPoint
 from tests.support.builders import make_alert, make_case
 from tests.support.records.page_results import header, latest, point
 
@@ -92,6 +92,55 @@ def test_a_mode_is_averaged_over_the_models_that_every_mode_has() -> None:
     assert (autotune.mean, autotune.num_ok, autotune.num_attempted) == (pytest.approx(3.0), 1, 2)
     assert (autotune.num_common, autotune.num_subjects) == (1, 2)
     assert (default.num_speedups, autotune.num_speedups) == (2, 1)
+
+
+def test_phases_and_devices_are_summarised_apart() -> None:
+    cells = [
+        latest(make_case("a", mode="default"), values={"speedup": 2.0}),
+        latest(make_case("b", mode="default"), values={"speedup": 4.5}),
+        latest(make_case("a", mode="default", phase="training"), values={"speedup": 9.0}),
+        latest(make_case("a", mode="default", device="cuda"), values={"speedup": 7.0}),
+    ]
+    summaries = mode_summaries(cells, alerts=[])
+    assert [(item.label, item.mean, item.num_subjects) for item in summaries] == [
+        ("inference cpu", pytest.approx(3.0), 2),
+        ("inference cuda", pytest.approx(7.0), 1),
+        ("training cpu", pytest.approx(9.0), 1),
+    ]
+    (single,) = mode_summaries(cells[:2], alerts=[])
+    assert single.label == ""
+
+
+def test_model_of_several_shapes_and_dtypes_is_one_model() -> None:
+    shapes = [("small", "fp32", 2.0), ("full", "fp32", 4.0), ("full", "bf16", 8.0)]
+    cells = [
+        *(
+            latest(make_case("a", mode="default", shape=shape, dtype=dtype), values={"speedup": x})
+            for shape, dtype, x in shapes
+        ),
+        latest(make_case("b", mode="default"), values={"speedup": 9.0}),
+    ]
+    (default,) = mode_summaries(cells, alerts=[])
+    assert default.mean == pytest.approx(6.0)
+    assert (default.num_common, default.num_subjects, default.num_speedups) == (2, 2, 2)
+    assert (default.num_ok, default.num_attempted) == (4, 4)
+
+
+def test_copy_that_fails_for_a_model_leaves_the_cohort_of_its_source() -> None:
+    cells = [
+        latest(make_case("a", mode="default"), values={"speedup": 2.0}),
+        latest(make_case("b", mode="default"), values={"speedup": 8.0}),
+        latest(
+            make_case("a", mode="max-autotune"),
+            outcome=Outcome.SAME_CODE,
+            reason="same code as default",
+        ),
+        latest(make_case("b", mode="max-autotune"), outcome=Outcome.TIMEOUT),
+    ]
+    default, autotune = mode_summaries(cells, alerts=[])
+    assert (default.mean, default.num_common, default.stand_in) == (pytest.approx(4.0), 2, "")
+    assert (autotune.mean, autotune.num_common) == (pytest.approx(2.0), 1)
+    assert autotune.stand_in == "default"
 
 
 def test_a_mode_that_fails_everywhere_does_not_take_the_means_of_the_others() -> None:
@@ -184,6 +233,35 @@ def test_fallbacks_are_counted_by_what_ran_instead() -> None:
     cells = [latest(case, values={"speedup": 1.0}, effective_mode="default")]
     (summary,) = mode_summaries(cells, alerts=[])
     assert summary.effective_modes == (("default", 1),)
+
+
+def test_a_mode_has_the_reason_of_its_own_device() -> None:
+    def unavailable(model: str, device: str, reason: str) -> LatestCell:
+        case = make_case(model, mode="default", device=device)
+        return latest(case, values={}, outcome=Outcome.UNAVAILABLE, reason=reason)
+
+    cells = [
+        *(unavailable(model, "cuda", "driver too old") for model in "abc"),
+        unavailable("a", "cpu", "no\ncompiler"),
+        unavailable("a", "xpu", ""),
+    ]
+    *known, silent = mode_summaries(cells, alerts=[])
+    assert [(item.label, item.unavailable) for item in known] == [
+        ("cpu", "no compiler"),
+        ("cuda", "driver too old"),
+    ]
+    assert (silent.label, bool(silent.unavailable)) == ("xpu", True)
+
+
+@pytest.mark.parametrize("outcome", [Outcome.OK, Outcome.FAILED, Outcome.SKIPPED])
+def test_a_mode_with_another_outcome_is_available(outcome: Outcome) -> None:
+    cells = [
+        latest(make_case("a", mode="default"), values={}, outcome=Outcome.UNAVAILABLE, reason="no"),
+        latest(make_case("b", mode="default"), values={}, outcome=outcome),
+    ]
+    assert [item.unavailable for item in mode_summaries(cells, alerts=[])] == [""]
+    gone = make_alert("gone", case=make_case("a", mode="default"), metric="outcome", kind="late")
+    assert [item.unavailable for item in mode_summaries(cells[:1], alerts=[gone])] == [""]
 
 
 OTHER = "b" * 64

@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 
 from compile_hud.app.components.trend.chart import PAIR, PART, Trend, brushed, pair_of, trend_spec
-from compile_hud.app.ui.charts import PICK, samples_spec
+from compile_hud.app.ui.charts import (
+    LOCAL_TIME,
+    LOG_SUFFIX,
+    PICK,
+    log_axis,
+    number_axis,
+    samples_spec,
+    spans_decades,
+    sweep_spec,
+)
 from compile_hud.app.ui.theme import IMPROVEMENT, NEUTRAL, REGRESSION
 
 POINT = {
@@ -169,7 +178,9 @@ def test_single_samples_lie_below_their_points() -> None:
 
 def test_a_note_stands_below_the_axis() -> None:
     spec = trend(note="320 of 730", bands=[BAND], marks=[{**MARK, "side": "left"}])
-    assert {layer["encoding"]["x"]["title"] for layer in spec["layer"]} == {"320 of 730"}
+    assert {layer["encoding"]["x"]["title"] for layer in spec["layer"]} == {
+        f"{LOCAL_TIME}; 320 of 730"
+    }
 
 
 def test_rows_that_several_layers_draw_are_in_a_chart_once() -> None:
@@ -228,10 +239,26 @@ def test_a_new_baseline_is_dashed_and_has_no_verdict_colour() -> None:
     assert row["colour"] not in (REGRESSION, IMPROVEMENT)
 
 
-def test_times_are_in_utc_and_the_axis_names_the_unit() -> None:
+@pytest.mark.parametrize(
+    ("is_utc", "scale", "opening", "title"),
+    [
+        (False, "time", "timeFormat(datum.value, hours(", LOCAL_TIME),
+        (True, "utc", "utcFormat(datum.value, utchours(", "UTC"),
+    ],
+)
+def test_times_are_those_of_the_browser_and_of_a_picture_in_utc(
+    is_utc: bool, scale: str, opening: str, title: str
+) -> None:
+    spec = trend(is_utc=is_utc, bands=[BAND], marks=[{**MARK, "side": "left"}])
+    axes = [layer["encoding"]["x"] for layer in spec["layer"]]
+    assert {axis["scale"]["type"] for axis in axes} == {scale}
+    assert {axis["title"] for axis in axes} == {title}
+    (expression,) = {axis["axis"]["labelExpr"] for axis in axes if "axis" in axis}
+    assert expression.startswith(opening)
+
+
+def test_the_value_axis_names_the_unit_and_has_no_zero() -> None:
     encoding = trend()["layer"][0]["encoding"]
-    assert encoding["x"]["scale"]["type"] == "utc"
-    assert encoding["x"]["axis"]["labelExpr"].startswith("utcFormat(datum.value, utchours(")
     assert encoding["y"]["title"] == "latency (ms)"
     assert encoding["y"]["scale"]["zero"] is False
 
@@ -260,3 +287,96 @@ def test_warm_ups_are_crosses_and_do_not_set_the_range() -> None:
 def test_equal_samples_have_a_range(value: float, domain: list[float]) -> None:
     spec = samples_spec(samples=[sample(value)], median=value, low=value, high=value, title=[])
     assert spec["layer"][-1]["encoding"]["y"]["scale"]["domain"] == domain
+
+
+@pytest.mark.parametrize(
+    ("values", "is_log"),
+    [
+        ([], False),
+        ([3.0], False),
+        ([2.0, 60.0], False),
+        ([2.0, 70.0], True),
+        ([0.0, 70.0], False),
+        ([-1.0, 1.0, 1000.0], False),
+        ([1e-300, 1e300], True),
+    ],
+)
+def test_positive_values_over_decades_suit_a_logarithmic_axis(
+    values: list[float], is_log: bool
+) -> None:
+    assert spans_decades(values) is is_log
+    axis = number_axis(values, "time (s)", zero=False, padding=9)
+    scale = axis["scale"].to_dict()
+    assert scale["padding"] == 9
+    assert (scale.get("type") == "log") is is_log
+    assert axis["title"] == ("time (s)" + LOG_SUFFIX * is_log)
+    assert ("zero" in scale) is not is_log
+
+
+@pytest.mark.parametrize(
+    ("values", "ticks"),
+    [
+        ([0.3, 40.0], [0.5, 1.0, 2.0, 5.0, 10.0, 20.0]),
+        ([0.3, 400.0], [1.0, 10.0, 100.0]),
+        ([12.0, 80.0], [20.0, 50.0]),
+        ([0.5, 4e8], [10.0 ** (power - 1) for power in range(1, 10)]),
+        ([2e-300, 1.5e308], [10.0 ** (76 * number - 300) for number in range(1, 9)]),
+    ],
+)
+def test_ticks_of_a_logarithmic_axis_are_round(values: list[float], ticks: list[float]) -> None:
+    assert log_axis(values).to_dict()["values"] == pytest.approx(ticks)
+
+
+def test_a_range_without_round_numbers_has_the_ticks_of_the_renderer() -> None:
+    assert log_axis([21.0, 48.0]).to_dict()["tickCount"] == 6
+
+
+def wide_trend(**rows: Any) -> dict[str, Any]:
+    """Return a trend whose values span two decades."""
+    high = {**POINT, "value": 900.0, "low": 880.0, "high": 910.0}
+    return trend(points=[POINT, high], **rows)
+
+
+def test_every_layer_of_a_trend_over_decades_has_the_logarithmic_axis() -> None:
+    band = {**BAND, "low": -4.0}
+    slope = {**MARK, "side": "left", "since": POINT["at"], "until": POINT["at"]}
+    spec = wide_trend(bands=[band], marks=[{**slope, "from": -1.0, "to": 30.0}])
+    axes = [
+        layer["encoding"]["y"]
+        for layer in spec["layer"]
+        if "field" in layer["encoding"].get("y", {})
+    ]
+    assert {axis["scale"]["type"] for axis in axes} == {"log"}
+    assert {axis["title"] for axis in axes} == {f"latency (ms){LOG_SUFFIX}"}
+    shade = spec["layer"][0]
+    assert (shade["mark"]["type"], rows_of(shade, shade)[0]["low"]) == ("rect", POINT["low"])
+    (drift,) = [
+        row for layer in spec["layer"] for row in layer["data"].get("values", []) if "from" in row
+    ]
+    assert (drift["from"], drift["to"]) == (POINT["low"], 30.0)
+
+
+def test_a_band_below_zero_stays_whole_on_a_linear_axis() -> None:
+    spec = trend(bands=[{**BAND, "low": -4.0}])
+    assert spec["layer"][0]["data"]["values"][0]["low"] == -4.0
+
+
+def test_samples_over_decades_have_room_on_a_logarithmic_axis() -> None:
+    rows = [sample(2.0), sample(400.0)]
+    spec = samples_spec(samples=rows, median=20.0, low=2.0, high=400.0, title=["latency", "(ms)"])
+    y = spec["layer"][0]["encoding"]["y"]
+    assert y["scale"]["type"] == "log"
+    assert y["scale"]["domain"][0] < 2.0 < 400.0 < y["scale"]["domain"][1]
+    assert y["title"] == ["latency", f"(ms){LOG_SUFFIX}"]
+
+
+def test_shapes_over_decades_leave_room_for_names_on_a_logarithmic_axis() -> None:
+    row = {"side": "eager", "is_variant": False, "shown": "", "num_samples": 3, "label": ""}
+    rows = [
+        {**row, "value": value, "median": value / 8, "low": value / 8, "high": value / 8}
+        for value in (1, 64, 4096)
+    ]
+    spec = sweep_spec(rows, axis="batch", title="latency (ms)")
+    x, y = (spec["layer"][0]["encoding"][name] for name in "xy")
+    assert (x["title"], y["title"]) == (f"batch{LOG_SUFFIX}", f"latency (ms){LOG_SUFFIX}")
+    assert x["scale"]["domain"][1] > 2 * 4096

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -13,6 +14,7 @@ from compile_hud.app.ui.format import (
     duration,
     estimate,
     exact_times,
+    local_moment,
     metric_label,
     moment,
     outcome_label,
@@ -150,7 +152,7 @@ def test_a_ratio_has_no_space_before_its_unit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "text"), [(21.34, "+21.3 %"), (-3.0, "-3.0 %"), (-0.04, "0.0 %"), (960.4, "+960 %")]
+    ("change", "text"), [(21.3, "+21.3 %"), (-3.0, "-3.0 %"), (-0.04, "0.0 %"), (960.4, "+960.4 %")]
 )
 def test_a_change_carries_its_sign(change: float, text: str) -> None:
     assert percent(change) == text
@@ -224,3 +226,26 @@ def test_a_cut_is_visible() -> None:
 )
 def test_a_label_leaves_out_the_unit_of_a_metric_that_is_ours(name: str, label: str) -> None:
     assert metric_label(name) == label
+
+
+@pytest.mark.parametrize(
+    ("zone", "text"),
+    [
+        ("UTC", "2026-03-29 23:45 UTC"),
+        ("Europe/Athens", "2026-03-30 02:45 UTC+3"),
+        ("Asia/Kathmandu", "2026-03-30 05:30 UTC+5:45"),
+        ("America/Caracas", "2026-03-29 19:45 UTC-4"),
+        ("America/St_Johns", "2026-03-29 21:15 UTC-2:30"),
+    ],
+)
+def test_a_local_time_has_its_offset(zone: str, text: str) -> None:
+    at = datetime(2026, 3, 29, 23, 45, tzinfo=timezone.utc)
+    assert local_moment(at, ZoneInfo(zone)) == text
+    assert moment(at) == "2026-03-29 23:45 UTC"
+
+
+def test_an_offset_follows_daylight_saving() -> None:
+    at = datetime(2026, 10, 25, 0, 30, tzinfo=timezone.utc)
+    zone = ZoneInfo("Europe/Madrid")
+    texts = [local_moment(at + timedelta(hours=hours), zone) for hours in (0, 1)]
+    assert texts == ["2026-10-25 02:30 UTC+2", "2026-10-25 02:30 UTC+1"]

@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import math
+from datetime import datetime, timezone
 from html.parser import HTMLParser
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
+from compile_hud.app import clock
 from compile_hud.app.ui.html import (
     Bar,
     Cell,
-    ExpandableRow,
     HtmlColumn,
     Note,
     Part,
     banner,
     collapsible,
     escaped,
-    grouped_table,
     heading,
     key_values,
     link,
     metric_tiles,
     stack,
     table,
+    time_cell,
 )
 
 HOSTILE = '<img src=x onerror="alert(1)">\'&'
@@ -102,21 +104,6 @@ def test_name_of_a_kernel_breaks_between_its_words_and_its_link_stays_whole() ->
     html = table([HtmlColumn(label="")], [[cell]], label="")
     assert ">aten:<wbr>:<wbr>add_<wbr>relu</a>" in html
     assert 'href="kernel-diff?change=other_code"' in html
-
-
-def test_row_of_a_group_opens_to_its_content() -> None:
-    group = ExpandableRow(
-        row=[Cell(text="<a>"), Cell(text="2")], summary="2 alerts", content="<p>x</p>"
-    )
-    html = grouped_table(
-        [HtmlColumn(label="event"), HtmlColumn(label="n")], [group], label="events"
-    )
-    assert html.endswith(
-        '<tbody class="group"><tr><td><div class="text">&lt;a&gt;</div></td>'
-        '<td><div class="text">2</div></td></tr>'
-        '<tr><td colspan="2"><details class="hud"><summary>2 alerts</summary><p>x</p></details>'
-        "</td></tr></tbody></table></div>"
-    )
 
 
 def test_long_texts_are_cut() -> None:
@@ -200,3 +187,13 @@ def test_noise_looks_flat_and_what_never_moves_is_in_the_middle() -> None:
     assert "polygon(0.0% 46%, 100.0% 46%," in html
     html = table([HtmlColumn(label="a")], [[Cell(text="0", trend=(0.0, 0.0))]], label="t")
     assert "polygon(0.0% 0%, 100.0% 0%," in html
+
+
+def test_a_time_is_that_of_the_reader_and_its_tooltip_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    at = datetime(2026, 5, 4, 22, 10, tzinfo=timezone.utc)
+    plain = time_cell(at, href="run?run=a")
+    assert (plain.text, plain.title) == ("2026-05-04 22:10 UTC", "")
+    monkeypatch.setattr(clock, "zone", lambda: ZoneInfo("Asia/Tokyo"))
+    local = time_cell(at, style="quiet")
+    assert (local.text, local.title) == ("2026-05-05 07:10 UTC+9", "2026-05-04 22:10 UTC")
+    assert 'title="2026-05-04 22:10 UTC"' in key_values([("started", local)])

@@ -15,6 +15,7 @@ from compile_hud.app.views.alerts.markdown import alert_markdown, event_markdown
 from compile_hud.app.views.compare.markdown import compare_markdown
 from compile_hud.app.views.compare.records import ComparedRow, ComparePage
 from compile_hud.app.views.runs.markdown import run_markdown
+from compile_hud.db.records.findings import Finding
 from compile_hud.db.records.results import Outcome, Verdict
 from tests.support.builders import make_alert, make_case, make_run
 from tests.support.records.page_results import result_summary, run_page
@@ -66,6 +67,17 @@ def test_a_case_of_a_run_comes_first_with_its_numbers() -> None:
     lines = run_markdown(page, case=OK.key, command="").splitlines()
     assert lines[2:4] == [f"- `{OK.key}`: ok", "- latency: 12.0 ms [11.9, 12.1]"]
     assert "```" not in lines
+
+
+def test_a_case_of_a_run_names_its_first_findings() -> None:
+    result = result_summary(OK)
+    findings = [Finding(code="hidden-sync", text="the `host` waits", remedy="")] * 4
+    findings[0] = Finding(code="host-bound", text="waits", remedy="", cost_s=0.0012)
+    page = dataclasses.replace(run_page([result]), findings={result.id: tuple(findings)})
+    lines = run_markdown(page, case=OK.key, command="").splitlines()
+    shown = [line for line in lines if "finding" in line]
+    second = "- finding hidden-sync: `the 'host' waits`"
+    assert shown == ["- finding host-bound 1.20 ms: `waits`", second, second]
 
 
 def test_a_message_names_ten_of_many_failures(words: SnapshotAssertion) -> None:

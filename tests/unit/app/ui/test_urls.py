@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -16,9 +18,14 @@ from compile_hud.app.ui.urls import (
     OverviewState,
     RunPageState,
     SeriesState,
+    end_in,
+    moment_out,
     overview_url,
     parse_kernel_diff,
     parse_kernels,
+    parse_model,
+    parse_models,
+    parse_modes,
     parse_overview,
     parse_run,
     parse_runs,
@@ -28,6 +35,7 @@ from compile_hud.app.ui.urls import (
     series_url,
     without,
 )
+from compile_hud.runner.cli.option_types import LastMoment
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 
@@ -69,13 +77,41 @@ def test_a_value_that_cannot_be_is_reported_with_those_that_can(name: str) -> No
     assert "Allowed: " in problem
 
 
+@pytest.mark.parametrize("parse", [parse_model, parse_models, parse_modes, parse_series])
+def test_an_old_link_to_all_rows_of_a_table_is_no_problem(parse: Callable[..., Any]) -> None:
+    state, problems = parse({"machine": "desk", "rows": "all"})
+    assert (query_params(state), problems) == ({"machine": "desk"}, ())
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-02-28", "2024-02-29", "9999-12-31", "2026-03-01T17:45", "0001-01-01T00:00"]
+)
+def test_an_end_is_that_of_the_command_line(text: str) -> None:
+    assert end_in(text) == LastMoment().convert(text, None, None)
+
+
+def test_an_end_on_a_date_includes_its_day() -> None:
+    end = end_in("2026-02-28")
+    assert end is not None
+    assert moment_out(end) == "2026-02-28T23:59"
+    assert end_in("2026-02-30") is None
+
+
+def test_a_part_of_one_day_has_both_ends_on_it() -> None:
+    day = {"since": "2026-02-28", "until": "2026-02-28"}
+    state, problems = parse_series(day)
+    assert (state, problems) == (SeriesState(**day), ())
+    state, problems = parse_series({"since": "2026-02-28", "until": "2026-02-27"})
+    assert (state, len(problems)) == (SeriesState(), 1)
+
+
 def test_a_long_value_is_cut_in_the_report() -> None:
     _, (problem,) = parse_overview({"metric": "x" * 10_000})
     assert len(problem) < 400
 
 
 def test_a_long_parameter_name_is_cut_in_the_report() -> None:
-    _, (problem,) = parse_runs({"x" * 10_000: "1"})
+    _, (problem,) = parse_runs({"x" * 10_000: "1"}, states=())
     assert len(problem) < 400
 
 

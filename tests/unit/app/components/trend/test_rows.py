@@ -11,8 +11,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.app.components.trend.rows import (
     alerts_of,
-    change_from_previous,
     change_label,
+    change_pct_from_previous,
     drawn_indices,
     failure_rows,
     mark_rows,
@@ -275,12 +275,16 @@ def test_samples_lie_launch_by_launch_with_warm_ups_in_front() -> None:
 
 
 def test_the_change_is_from_the_point_before_in_the_same_environment() -> None:
-    points = [point(0, 0.010), point(1, 0.011), point(2, 0.022, fingerprint="b" * 64)]
-    assert [change_from_previous(points, number) for number in range(3)] == ["", "+10.0 %", ""]
+    points = [
+        *(point(0, 0.010), point(1, 0.011), point(2, 0.0055)),
+        *(point(number, 0.022, fingerprint="b" * 64) for number in (3, 4)),
+    ]
+    changes = [change_pct_from_previous(points, number) for number in range(5)]
+    assert changes == [None, pytest.approx(10.0), pytest.approx(-50.0), None, 0.0]
 
 
 def test_a_count_that_was_zero_has_no_relative_change() -> None:
-    assert change_from_previous([point(0, 0.0), point(1, 1.0)], 1) == ""
+    assert change_pct_from_previous([point(0, 0.0), point(1, 1.0)], 1) is None
 
 
 def test_an_imported_metric_keeps_its_unit() -> None:

@@ -30,7 +30,7 @@ def texts_of(alert: Alert) -> dict[str, str]:
     *_, revision, _ = alert_row(alert, now=BAD.at)
     return {
         "page of the alert": alert_facts(page, now=BAD.at),
-        "page of the event": event_facts(group),
+        "page of the event": event_facts(group, now=START),
         "Markdown": alert_markdown(alert, text=alert_text(alert), command=""),
         "row": "; ".join(note.text for note in revision.notes),
         "tooltip": alert_text(alert).bounds,

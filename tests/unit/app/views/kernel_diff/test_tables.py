@@ -14,8 +14,7 @@ from compile_hud.app.ui.format import microseconds
 from compile_hud.app.ui.urls import KernelDiffState, kernel_diff_url, swapped
 from compile_hud.app.views.kernel_diff.records import DiffPage, DiffRow, DiffSide, KernelSum
 from compile_hud.app.views.kernel_diff.tables import (
-    SHOWN_ROWS,
-    diff_tables,
+    diff_table,
     differing_facts,
     headline,
     kernel_table,
@@ -23,11 +22,17 @@ from compile_hud.app.views.kernel_diff.tables import (
     side_table,
     sum_table,
 )
-from compile_hud.app.views.kernel_diff.waterfall import MAX_BARS, waterfall, waterfall_steps
+from compile_hud.app.views.kernel_diff.waterfall import (
+    MAX_BARS,
+    waterfall,
+    waterfall_legend,
+    waterfall_steps,
+)
 from compile_hud.db.records.kernels import KernelSource
 from compile_hud.db.records.results import Verdict
 from compile_hud.db.shared.text import signed_us
 from tests.support.builders import make_case, make_kernel, make_run
+from tests.support.pages.table_cells import cells_of, links_in
 from tests.support.texts import html_words
 
 US = 1e-6
@@ -95,6 +100,13 @@ def test_only_what_was_judged_has_the_colour_of_a_verdict(words: SnapshotAsserti
     assert html_words(headline(_page(_row(1, 90), within, _row(3, -20)))) == words
     styles = re.findall(r'<div class="(\w*)" style="left', waterfall(steps, STATE))
     assert styles == ["bad", "", "good", "", ""]
+    signs = [item.sign for item in waterfall_legend(steps)]
+    assert signs == ["bar-bad", "bar-good", "bar-grey"]
+
+
+def test_the_legend_of_the_bars_has_no_verdict_that_none_of_them_has() -> None:
+    steps = waterfall_steps(_page(_row(1, -70)))
+    assert [item.sign for item in waterfall_legend(steps)] == ["bar-good", "bar-grey"]
 
 
 def test_a_bar_starts_at_its_offset_and_has_the_length_of_its_number() -> None:
@@ -140,15 +152,18 @@ def test_two_kernels_of_one_label_keep_a_bar_each_and_long_names_are_cut_and_tex
     assert len(html) < 4000
 
 
-def test_rows_beyond_the_first_are_folded_with_their_sum(words: SnapshotAssertion) -> None:
-    rows = [_row(number, 1) for number in range(1, SHOWN_ROWS + 3)]
-    html = diff_tables(_page(*rows), STATE)
-    assert [text for text in html_words(html) if "further" in text] == words
-    # A link may open any row: it is where one sees it.
-    opened = diff_tables(_page(*rows), KernelDiffState(row=str(SHOWN_ROWS + 1)))
-    assert [text for text in html_words(opened) if "further" in text] == words
-    assert opened.index("strong") < opened.index("further rows")
-    assert diff_tables(_page(*rows), dataclasses.replace(STATE, change="new")) == ""
+def test_every_row_is_listed_and_the_opened_one_is_marked() -> None:
+    rows = [_row(number, number) for number in range(1, 34)]
+    table = diff_table(_page(*rows), KernelDiffState(row="33"))
+    assert table is not None
+    cells = cells_of(table)
+    assert [row["row"] for row in cells] == [str(row.number) for row in rows]
+    assert [row["row"] for row in cells if row["kernel"].endswith("(open)")] == ["33"]
+    # A link opens its row, and closes the opened one.
+    links = links_in(table, "kernel")
+    assert ("row=1" in links[0], "row=" in links[-1]) == (True, False)
+    assert cells[0]["contributes (us)"] == signed_us(rows[0].contribution_s)
+    assert diff_table(_page(*rows), dataclasses.replace(STATE, change="new")) is None
 
 
 def test_what_differs_of_configuration_and_launch_is_listed() -> None:

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from compile_hud.app.components.table.columns import DataTable
 from compile_hud.app.ui.urls import ModelsState
+from compile_hud.app.views.model.tables import model_facts, state_chips
 from compile_hud.app.views.models.data import ModelHistory, fitting, model_healths
 from compile_hud.app.views.models.records import ModelHealth
 from compile_hud.app.views.models.tables import models_table, models_title
 from compile_hud.db.records.alerts import Alert, AlertState
-from compile_hud.db.records.results import Outcome, Verdict
+from compile_hud.db.records.results import Outcome, Phase, Verdict
 from compile_hud.db.records.summaries import LatestCell
 from tests.support.builders import START, make_alert, make_case
+from tests.support.pages.table_cells import cells_of, links_in
 from tests.support.records.page_results import latest
-from tests.support.texts import html_words
 
 BERT, VIT = make_case("bert"), make_case("vit")
 NOTHING = ModelHistory(trends={}, last_ok={}, summaries={})
@@ -33,8 +34,12 @@ def healths(
     return model_healths(cells, alerts=alerts, known=context, now=START)
 
 
-def table_of(*items: ModelHealth, num_shown: int = 100) -> str:
-    return models_table(items, now=START, machine="box", toolchain="stable", num_shown=num_shown)
+def table_of(*items: ModelHealth) -> DataTable:
+    return models_table(items, machine="box", toolchain="stable")
+
+
+def rows_of(*items: ModelHealth) -> list[dict[str, str]]:
+    return cells_of(table_of(*items))
 
 
 def test_what_does_worst_comes_first(words: SnapshotAssertion) -> None:
@@ -44,11 +49,12 @@ def test_what_does_worst_comes_first(words: SnapshotAssertion) -> None:
         latest(make_case("c")),
         alerts=(make_alert(case=make_case("c")),),
     )
-    html = table_of(*models)
-    assert html.index(">c<") < html.index(">b<") < html.index(">a<")
-    first = table_of(*models, num_shown=1)
-    assert ">c<" in first
-    assert ">b<" not in first
+    rows = rows_of(*models)
+    assert [(row["model"], row["passed"], row["open alerts"]) for row in rows] == [
+        ("c", "100 %", "1"),
+        ("b", "0 %", "0"),
+        ("a", "100 %", "0"),
+    ]
     assert models_title(models) == words
     assert models_title(models[:1]) == words
 
@@ -58,10 +64,11 @@ def test_a_mode_leads_to_the_case_that_is_not_ok() -> None:
     (item,) = healths(latest(BERT), latest(big, outcome=Outcome.OUT_OF_MEMORY))
     (mode,) = item.modes
     assert (mode.num_by_state, mode.num_bad, mode.case) == ({"ok": 1, "out_of_memory": 1}, 1, big)
-    html = table_of(item)
-    assert "1 of 2" in html
-    assert "out of memory" in html
-    assert "run?run=run-1&amp;case=bert%2Finference%2Ffull" in html
+    (row,) = rows_of(item)
+    assert row["default"].split(", ") == ["1 of 2", "1 out of memory"]
+    assert row["passed"] == "50 %"
+    (link,) = links_in(table_of(item), "first bad case")
+    assert link.startswith("run?run=run-1&case=bert%2Finference%2Ffull")
 
 
 def test_a_mode_without_a_measurement_is_neither_ok_nor_bad() -> None:
@@ -72,11 +79,10 @@ def test_a_mode_without_a_measurement_is_neither_ok_nor_bad() -> None:
     )
     (mixed,) = healths(latest(BERT), latest(full, outcome=Outcome.SAME_CODE))
     assert [item.num_bad for item in (single, both, mixed)] == [0, 0, 0]
-    assert ">unavailable<" in table_of(single)
-    assert "same code" in table_of(both)
-    assert "0 of 2" not in table_of(both)
-    assert "1 of 2" in table_of(mixed)
-    assert "1 same code" in table_of(mixed)
+    texts = [rows_of(item)[0]["default"] for item in (single, both, mixed)]
+    assert texts == ["unavailable", "same code", "1 of 2, 1 same code"]
+    assert {rows_of(item)[0]["passed"] for item in (single, both, mixed)} == {"100 %"}
+    assert "first bad case" not in rows_of(single, both, mixed)[0]
 
 
 def test_a_vanished_case_is_not_ok_and_settled_alerts_do_not_count() -> None:
@@ -90,12 +96,32 @@ def test_muted_regressions_are_counted_apart_while_they_are_muted() -> None:
     muted = replace(make_alert("muted", case=BERT), muted_until=START + timedelta(days=1))
     (item,) = healths(latest(BERT), alerts=(muted,))
     assert (item.num_open, item.num_muted) == (0, 1)
-    assert "1 muted" in table_of(item)
+    assert rows_of(item)[0]["other alerts"] == "1 muted"
     (item,) = model_healths(
         [latest(BERT)], alerts=[muted], known=NOTHING, now=START + timedelta(days=2)
     )
     assert (item.num_open, item.num_muted) == (1, 0)
-    assert "muted" not in re.sub(r'title="[^"]*"', "", table_of(item))
+    assert "other alerts" not in rows_of(item)[0]
+
+
+def test_acknowledged_regressions_are_counted_apart() -> None:
+    def alert(name: str, **changes: object) -> Alert:
+        return replace(make_alert(name, case=BERT), **changes)  # type: ignore[arg-type]
+
+    state = AlertState.ACKNOWLEDGED
+    alerts = (
+        *(alert("a", state=state), alert("b", state=state, muted_until=START + timedelta(days=9))),
+        *(alert("c", state=state, verdict=Verdict.IMPROVEMENT), alert("d"), alert("e")),
+        alert("f", muted_until=START + timedelta(days=9)),
+    )
+    (item,) = healths(latest(BERT), alerts=alerts)
+    assert (item.num_open, item.num_muted, item.num_acknowledged) == (2, 1, 2)
+    assert rows_of(item)[0]["other alerts"] == "2 acknowledged, 1 muted"
+    assert state_chips(item, cells=[latest(BERT)]) == [
+        *("1 of 1 case pass", "2 open alerts", "1 muted", "2 acknowledged"),
+    ]
+    (item,) = healths(latest(BERT), alerts=alerts[:1])
+    assert rows_of(item)[0]["other alerts"] == "1 acknowledged"
 
 
 def test_what_the_machine_did_is_counted_apart() -> None:
@@ -104,11 +130,11 @@ def test_what_the_machine_did_is_counted_apart() -> None:
     better = make_alert("better", case=BERT, cause_kind="machine", verdict=Verdict.IMPROVEMENT)
     (item,) = healths(latest(BERT), alerts=(slower, by_machine, better))
     assert (item.num_open, item.num_by_machine) == (1, 1)
-    assert "1 by the machine" in table_of(item)
+    assert rows_of(item)[0]["other alerts"] == "1 by machine drift"
     (item,) = healths(latest(BERT), alerts=(by_machine,))
     assert (item.num_open, item.num_by_machine) == (0, 1)
-    assert "1 by the machine" in table_of(item)
-    assert "by the machine" not in table_of(*healths(latest(BERT), alerts=(slower, better)))
+    assert rows_of(item)[0]["other alerts"] == "1 by machine drift"
+    assert "other alerts" not in rows_of(*healths(latest(BERT), alerts=(slower, better)))[0]
 
 
 def test_noise_is_what_two_nights_differ_by_and_no_step() -> None:
@@ -116,6 +142,8 @@ def test_noise_is_what_two_nights_differ_by_and_no_step() -> None:
     (item,) = healths(latest(BERT), context=context)
     # The middle 70 % of the differences are as wide as two of them.
     assert item.noise == pytest.approx(2 * math.log(1.01) / 2.0729 / math.sqrt(2), rel=0.01)
+    assert item.trend == WOBBLE
+    assert float(rows_of(item)[0]["noise (%)"]) == pytest.approx(100 * item.noise, rel=0.01)
     few = ModelHistory(trends={(BERT.key, "latency_s"): WOBBLE[:4]}, last_ok={}, summaries={})
     assert healths(latest(BERT), context=few)[0].noise is None
 
@@ -125,16 +153,20 @@ def test_the_last_ok_is_that_of_any_of_its_cases() -> None:
     (bert, vit) = healths(latest(BERT), latest(VIT, outcome=Outcome.FAILED), context=context)
     assert bert.last_ok == START - timedelta(days=3)
     assert vit.last_ok is None
-    html = table_of(bert, vit)
-    assert "3 d ago" in html
-    assert "never" in html
+    assert {row["model"]: row["last ok (UTC)"] for row in rows_of(bert, vit)} == {
+        "vit": "-",
+        "bert": f"{START - timedelta(days=3):%Y-%m-%d %H:%M}",
+    }
 
 
 def test_coverage_is_reported_only_where_it_differs() -> None:
     same = healths(latest(BERT), latest(VIT))
-    assert "coverage" not in table_of(*same)
+    assert "coverage" not in rows_of(*same)[0]
     other = healths(latest(BERT), latest(make_case("bert", dtype="bf16")), latest(VIT))
-    assert "fp32, bf16" in table_of(*other)
+    assert {row["model"]: row["coverage"] for row in rows_of(*other)} == {
+        "bert": "fp32, bf16",
+        "vit": "fp32",
+    }
 
 
 def test_a_search_looks_at_name_family_and_summary(words: SnapshotAssertion) -> None:
@@ -144,4 +176,26 @@ def test_a_search_looks_at_name_family_and_summary(words: SnapshotAssertion) -> 
     assert [item.model for item in fitting(models, ModelsState(text="vit"))] == ["vit"]
     assert len(fitting(models, ModelsState(text="transformer"))) == 2
     assert not fitting(models, ModelsState(text="nothing"))
-    assert html_words(table_of(*models)) == words
+    assert rows_of(*models) == words
+
+
+def test_the_compile_time_is_that_of_inference_where_both_phases_exist() -> None:
+    def cell(model: str, phase: Phase, seconds: float, **case: str) -> LatestCell:
+        of_case = replace(make_case(model, mode="default", **case), phase=phase)
+        return latest(of_case, values={"compile_cold_s": seconds})
+
+    both = healths(
+        cell("dlrm", Phase.INFERENCE, 3.0),
+        cell("dlrm", Phase.INFERENCE, 5.0, device="cuda"),
+        cell("dlrm", Phase.TRAINING, 40.0),
+    )
+    label = "cold compile, default, inference"
+    assert rows_of(*both)[0][f"{label} (s)"] == "4.00"
+    facts = dict(model_facts(both[0], cells=(), code=None, now=START))
+    assert (facts[label].text, facts[label].title.rpartition(" ")[2]) == ("4.00 s", "inference")
+    (training,) = healths(cell("moe", Phase.TRAINING, 7.0))
+    facts = dict(model_facts(training, cells=(), code=None, now=START))
+    assert facts["cold compile, default"].title.endswith(" training")
+    assert rows_of(training)[0]["cold compile, default (s)"] == "7.00"
+    shown = {row["model"]: row[f"{label} (s)"] for row in rows_of(*both, training)}
+    assert shown == {"dlrm": "4.00", "moe": "-"}

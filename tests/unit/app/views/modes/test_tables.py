@@ -9,19 +9,20 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.app.ui.urls import ModesState, parse_modes
-from compile_hud.app.views.modes.chart import modes_spec
+from compile_hud.app.views.modes.chart import modes_legend, modes_spec
 from compile_hud.app.views.modes.data import GroupSection, ModesPage, modes_page
+from compile_hud.app.views.modes.model_table import model_table
 from compile_hud.app.views.modes.tables import (
     calls_table,
     chart_rows,
     mode_table,
-    model_table,
     overview_table,
     section_title,
 )
 from compile_hud.db.records.results import Outcome, Phase
 from compile_hud.db.records.summaries import LatestCell
 from compile_hud.runner.analysis.modes.records import ModeGroup
+from tests.support.pages.table_cells import cells_of, links_in
 from tests.support.records.mode_results import (
     BOTH,
     eager,
@@ -31,6 +32,8 @@ from tests.support.records.mode_results import (
     without_numbers,
 )
 from tests.support.texts import html_words
+
+DEFAULT = "default"
 
 
 def page_of(*cells: LatestCell, **state: str) -> ModesPage:
@@ -46,6 +49,10 @@ def group_of(*cells: LatestCell) -> ModeGroup:
 
 def by_key(*cells: LatestCell) -> dict[str, LatestCell]:
     return {cell.summary.case.key: cell for cell in cells}
+
+
+def rows_of(*cells: LatestCell) -> list[dict[str, str]]:
+    return cells_of(model_table(group_of(*cells), by_key(*cells)))
 
 
 TRAINING = measured("default", 1.01, 5, phase=Phase.TRAINING)
@@ -86,7 +93,7 @@ def test_the_overview_tells_a_loss_from_a_small_gain(words: SnapshotAssertion) -
 
 
 def test_the_overview_leads_to_the_group_and_keeps_the_price() -> None:
-    state = ModesState(cache="warm", calls="5000", rows="all")
+    state = ModesState(cache="warm", calls="5000")
     page = page_of(*BOTH, TRAINING, cache="warm", calls="5000")
     html = overview_table(page.in_order, state=state)
     assert 'href="modes?cache=warm&amp;calls=5000&amp;group=training%2Ftiny%2Ffp32%2Fcpu"' in html
@@ -128,22 +135,27 @@ def test_a_mode_that_never_ran_is_in_no_chart() -> None:
     group = group_of(*cells)
     assert "max-autotune" not in calls_table(group)
     assert [row["mode"] for row in chart_rows(group)] == ["default"]
-    assert "ran as default" in html_words(mode_table(group))
+    assert f"fell back to {DEFAULT}" in html_words(mode_table(group))
 
 
 def test_shared_code_is_one_grey_cell_and_no_number() -> None:
     cells = (*BOTH, same_code("reduce-overhead"))
-    shown = html_words(model_table(group_of(*cells), by_key(*cells)))
-    assert shown.count("2.00x") == 1
-    assert any(text.startswith("same code") for text in shown)
+    (row,) = rows_of(*cells)
+    assert (row["default"], row["reduce-overhead"]) == ("2.00x", "-")
+    assert row["notes"].startswith("reduce-overhead: same code as ")
 
 
-def test_the_best_mode_of_a_model_is_bold() -> None:
+def test_a_model_has_its_own_best_mode_with_the_calls_that_it_takes() -> None:
     cells = (*BOTH, measured("default", 1.01, 5, model="vit"))
-    html = model_table(group_of(*cells), by_key(*cells))
-    assert html.count("number strong wraps") == 1
-    assert 'class="number strong wraps" title="speedup [2.48,' in html
-    assert "do not compile" in html_words(html)
+    rows = {row["model"]: row for row in rows_of(*cells)}
+    assert [row["best"] for row in rows.values()] == ["max-autotune", "do not compile"]
+    best = rows["bert"]
+    assert best["max-autotune, 95 %"].startswith("[2.48, ")
+    assert best["break-even"] == best["max-autotune, break-even"] != "-"
+    assert rows["vit"]["break-even"] == "-"
+    table = model_table(group_of(*cells), by_key(*cells))
+    assert "max-autotune, 95 %" not in table.order
+    assert links_in(table, "model")[0].startswith("series?case=bert%2F")
 
 
 @pytest.mark.parametrize("speedup", [1.005, 0.64])
@@ -151,17 +163,34 @@ def test_a_mode_that_is_slower_than_eager_never_pays_and_is_no_winner(
     speedup: float, words: SnapshotAssertion
 ) -> None:
     cell = measured("default", speedup, 5)
-    html = model_table(group_of(cell), by_key(cell))
-    assert [text for text in html_words(html) if "pays" in text or "break-even" in text] == words
-    assert "number strong" not in html
+    (row,) = rows_of(cell)
+    assert row["best"] == "do not compile"
+    assert (row["break-even"], row.get("notes")) == words
 
 
 def test_a_failing_model_leads_to_its_run() -> None:
     failed = without_numbers("max-autotune", Outcome.OUT_OF_MEMORY, model="unet")
     cells = (*BOTH, measured("default", 1.5, 5, model="unet"), failed)
-    html = model_table(group_of(*cells), by_key(*cells))
-    assert "out of memory" in html_words(html)
-    assert 'href="run?run=run-1&amp;case=unet%2F' in html
+    table = model_table(group_of(*cells), by_key(*cells))
+    row = next(row for row in cells_of(table) if row["model"] == "unet")
+    assert row["notes"] == "max-autotune: out of memory"
+    assert row["first failure"] == "max-autotune"
+    links = [link for link in links_in(table, "first failure") if link]
+    assert [link.startswith("run?run=run-1&case=unet%2F") for link in links] == [True]
+
+
+def test_a_mode_that_the_device_cannot_run_is_no_failure() -> None:
+    absent = [
+        without_numbers("reduce-overhead", Outcome.UNAVAILABLE, model=model)
+        for model in ("bert", "unet")
+    ]
+    failed = without_numbers("max-autotune", Outcome.TIMEOUT, model="unet")
+    alone = cells_of(model_table(group_of(*BOTH, absent[0]), by_key(*BOTH, absent[0])))
+    assert not {"notes", "first failure"} & set(alone[0])
+    cells = (*BOTH, eager(model="unet"), *absent, failed)
+    rows = {row["model"]: row for row in rows_of(*cells)}
+    assert [rows[name]["first failure"] for name in ("bert", "unet")] == ["-", "max-autotune"]
+    assert "reduce-overhead" not in rows["unet"]["notes"]
 
 
 def test_the_line_joins_what_no_quicker_compilation_outruns() -> None:
@@ -174,11 +203,13 @@ def test_the_line_joins_what_no_quicker_compilation_outruns() -> None:
     assert modes_spec(rows, cache="cold")["layer"]
 
 
-def test_labels_hang_right_of_their_points_and_have_room() -> None:
+def test_labels_stand_where_the_chart_has_room() -> None:
     rows = chart_rows(group_of(*BOTH))
     spec = modes_spec(rows, cache="cold")
     labels = spec["layer"][-1]
-    assert (labels["mark"]["align"], labels["mark"]["dx"]) == ("left", 9)
+    assert labels["mark"]["align"]["expr"].endswith("? 'left' : 'right'")
+    assert labels["mark"]["dx"]["expr"].endswith("? 9 : -9")
+    assert labels["mark"]["limit"]["expr"].startswith("max(1, ")
     assert [item["field"] for item in labels["encoding"]["tooltip"]][0] == "mode"
     low, high = labels["encoding"]["x"]["scale"]["domain"]
     assert high / 50 > 2 * 5 / low
@@ -230,5 +261,13 @@ def test_a_mode_of_an_older_model_code_has_a_mark() -> None:
         BOTH[1], model_revision="4c1f", run_started_at=BOTH[1].run_started_at - timedelta(days=1)
     )
     cells = (older, *(replace(cell, model_revision="9d2e") for cell in (BOTH[0], BOTH[2])))
-    shown = html_words(model_table(group_of(*cells), by_key(*cells)))
-    assert str(shown).count("other model code") == 1
+    assert str(rows_of(*cells)).count("other model code") == 1
+
+
+def test_the_legend_of_the_chart_has_the_signs_that_are_drawn() -> None:
+    front = chart_rows(group_of(*BOTH))
+    assert [item.sign for item in modes_legend(front)] == ["point-bar", "line", "level"]
+    beaten = chart_rows(group_of(*BOTH, measured("reduce-overhead", 1.5, 20)))
+    assert [item.sign for item in modes_legend(beaten)] == ["point-bar", "hollow", "line", "level"]
+    (single,) = chart_rows(group_of(measured("default", 2.0, 5)))
+    assert [item.sign for item in modes_legend([single])] == ["point-bar", "level"]

@@ -61,10 +61,16 @@ def test_an_unreported_figure_has_no_row() -> None:
 
 
 def test_nested_values_are_rows_with_the_unit_of_their_name() -> None:
-    html = conditions({"phases_s": {"dynamo": 0.25}, "cache": {"hits": 3}})
+    html = conditions({"phases_s": {"dynamo": 0.25}, "events": {"stops": 3}})
     assert ">dynamo (ms)<" in html
     assert ">250<" in html
-    assert ">hits<" in html
+    assert ">stops<" in html
+
+
+def test_look_ups_of_caches_are_not_in_the_table_twice() -> None:
+    html = conditions({"load": 1.0, "cache": {"hits": 3}, "cache_reasons": [{"cache": "x"}]})
+    assert "hits" not in html
+    assert html.count("<tr>") == 2
 
 
 def test_a_launch_without_details_has_dashes() -> None:

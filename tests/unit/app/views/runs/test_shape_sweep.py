@@ -8,7 +8,12 @@ from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.app.ui.charts import sweep_spec
 from compile_hud.app.views.runs.data import sweep_of
-from compile_hud.app.views.runs.shape_sweep import SweepValues, sweep_rows, sweep_table
+from compile_hud.app.views.runs.shape_sweep import (
+    SweepValues,
+    sweep_legend,
+    sweep_rows,
+    sweep_table,
+)
 from tests.support.texts import html_words
 
 GUARD = {"reason": "expected 8, actual 4", "file": "net.py", "line": 3, "function": "forward"}
@@ -96,3 +101,12 @@ def test_the_chart_has_a_diamond_where_something_was_compiled_again() -> None:
     assert [item["value"] for item in diamonds["data"]["values"]] == [4]
     names = spec["layer"][-1]["data"]["values"]
     assert [item["side"] for item in names] == ["eager", "v"]
+
+
+def test_the_legend_has_a_diamond_only_where_the_chart_has_one() -> None:
+    def signs(sweep: SweepValues) -> list[str]:
+        return [item.sign for item in sweep_legend(sweep, variant="dynamic")]
+
+    assert signs(swept(row(8), row(9))) == ["point-line", "hollow-line"]
+    assert signs(SWEEP)[2:] == ["diamond-open"]
+    assert signs(swept(row(8), row(9, reason="wrong")))[2:] == ["diamond-open"]

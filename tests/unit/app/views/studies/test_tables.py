@@ -24,6 +24,8 @@ from compile_hud.runner.analysis.studies.tables import PublishedComparison, Stud
 from tests.support.builders import make_case, make_run
 from tests.support.records.studies import make_seen, make_study, speedup
 
+DEFAULT = "default"
+
 RATIO = Scale(1.0, "x")
 CELL = StudyCell(
     estimate=Estimate(1.5, 1.4, 1.6),
@@ -43,7 +45,7 @@ def test_a_number_has_its_interval_its_cohort_and_what_ran() -> None:
         "[1.40, 1.60]",
         "2 of 3",
         "1.20x to 1.90x",
-        "1 ran as default",
+        f"1 fell back to {DEFAULT}",
     ]
     assert cell.href == ""
 

@@ -12,6 +12,7 @@ from compile_hud.app.views.trends.charts import (
     Panel,
     PanelColumn,
     column_spec,
+    panels_legend,
     share_domains,
     shared_domains,
 )
@@ -46,8 +47,10 @@ def test_small_changes_fill_no_panel() -> None:
     assert not is_log
 
 
-def test_values_over_a_decade_have_a_logarithmic_axis() -> None:
-    domains, is_log = shared_domains([[1.0, 3.0], [2.0, 40.0]], is_linear=False)
+def test_values_over_decades_have_a_logarithmic_axis() -> None:
+    _, is_log = shared_domains([[1.0, 3.0], [2.0, 60.0]], is_linear=False)
+    assert not is_log
+    domains, is_log = shared_domains([[1.0, 3.0], [2.0, 70.0]], is_linear=False)
     assert is_log
     spec = column_spec(column(panel(domain=domains[0], is_log=True)))
     scales = [
@@ -56,6 +59,7 @@ def test_values_over_a_decade_have_a_logarithmic_axis() -> None:
         if "scale" in layer["encoding"].get("y", {})
     ]
     assert set(scales) == {"log"}
+    assert spec["vconcat"][0]["title"]["text"] == "speedup, log scale"
 
 
 def test_numbers_that_vanish_in_the_unit_of_the_chart_have_a_range() -> None:
@@ -81,13 +85,16 @@ def test_range_of_a_share_ends_above_100_and_begins_at_80_or_lower() -> None:
     assert share_domains([[0.0]])[0][0] == 0.0
 
 
-def test_clicks_and_brushes_are_of_all_panels() -> None:
-    spec = column_spec(column(panel(), panel(title="pass rate")))
+@pytest.mark.parametrize(("has_brush", "selections"), [(True, [PICK, PART]), (False, [PICK])])
+def test_clicks_and_brushes_are_of_all_panels(has_brush: bool, selections: list[str]) -> None:
+    spec = column_spec(column(panel(), panel(title="pass rate")), has_brush=has_brush)
     names = [
         layer["name"] for view in spec["vconcat"] for layer in view["layer"] if "name" in layer
     ]
     assert len(set(names)) == 2
-    assert {item["name"]: item["views"] for item in spec["params"]} == {PICK: names, PART: names}
+    assert {item["name"]: item["views"] for item in spec["params"]} == dict.fromkeys(
+        selections, names
+    )
 
 
 def test_only_the_last_panel_has_dates() -> None:
@@ -112,3 +119,19 @@ def test_layers_without_rows_are_left_out() -> None:
         [layer["mark"]["type"] for layer in spec["vconcat"][0]["layer"]] for spec in (bare, full)
     ]
     assert marks == [["line", "point"], ["rule", "area", "line", "point", "point"]]
+
+
+def test_legend_has_the_signs_of_the_panels_and_no_other() -> None:
+    def signs(*columns: PanelColumn) -> list[str]:
+        return [item.sign for item in panels_legend(columns)]
+
+    calm = {**ROW, "is_change": False}
+    exact = {**calm, "low": 2.0, "high": 2.0}
+    worse = {"at": TIME[1], "verdict": "regression", "text": "", "when": ""}
+    better = {**worse, "verdict": "improvement"}
+    assert signs(column(panel(points=[calm]))) == ["band"]
+    assert signs(column(panel(points=[exact]))) == ["point-line"]
+    changed = column(panel(points=[{**calm, "is_change": True}], alerts=[worse]), has_line=True)
+    assert signs(changed) == ["band", "diamond", "dashed", "up"]
+    two = (column(panel(points=[exact], alerts=[better])), column(panel(points=[calm])))
+    assert signs(*two) == ["band", "down"]

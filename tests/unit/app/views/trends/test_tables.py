@@ -16,6 +16,7 @@ from compile_hud.app.views.trends.tables import (
     part_words,
     summary_table,
 )
+from compile_hud.app.views.trends.view import trends_command
 from compile_hud.runner.analysis.trends.records import PASS_RATE, MarkKind, TrendMark
 from tests.support.builders import START, make_case
 from tests.support.records.mode_trends import history_run, point, trend, trends_of
@@ -120,6 +121,18 @@ def test_long_trends_keep_extremes_and_changes_of_the_cohort() -> None:
     assert {"night-0", "night-77", "night-250", "night-499"} <= runs
 
 
+@pytest.mark.parametrize(("every", "num_drawn"), [(60, 7), (2, None)])
+def test_changes_of_most_nights_do_not_fill_a_panel(every: int, num_drawn: int | None) -> None:
+    points = [
+        point(number, 1.5, joined=("t5",) if number % every == 0 else ()) for number in range(420)
+    ]
+    trends = trends_of(replace(trend("default", [1.5] * 420), points=tuple(points)))
+    (column,) = panel_columns(trends, state=TrendsState())
+    drawn = column.panels[0].points
+    assert len(drawn) <= MAX_POINTS + 10
+    assert num_drawn is None or sum(row["is_change"] for row in drawn) == num_drawn
+
+
 def test_point_says_its_cohort_and_its_own_mean(words: SnapshotAssertion) -> None:
     special = point(1, 2.0, own=2.4, num_measured=1, joined=("t5", "vit"), left=("bert",))
     first = point(0, 2.0)
@@ -149,3 +162,11 @@ def test_markdown_has_a_line_for_each_trend(words: SnapshotAssertion) -> None:
 def test_open_ends_of_a_part_have_words(words: SnapshotAssertion) -> None:
     since, until = TrendsState(since="2026-01-03T00:00"), TrendsState(until="2026-02-01T10:00")
     assert [part_words(since), part_words(until)] == words
+
+
+def test_command_has_both_ends_of_a_brushed_part() -> None:
+    part = TrendsState(since="2026-01-02T06:00", until="2026-02-03T12:30", mode="default")
+    words = trends_command(part, SPEEDUPS).split()
+    options = dict(zip(words[2::2], words[3::2], strict=True))
+    assert (options["--since"], options["--until"]) == ("2026-01-02T06:00", "2026-02-03T12:30")
+    assert "--until" not in trends_command(TrendsState(), SPEEDUPS)

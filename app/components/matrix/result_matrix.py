@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import groupby
 
 from compile_hud.app.components.alert_rows import is_by_machine
+from compile_hud.app.components.matrix.order import (
+    ALERTS,
+    CHANGE,
+    FAILING,
+    MODEL,
+    STALE,
+    VALUE,
+    MatrixView,
+    change_level,
+    change_of,
+    sections_of,
+    sorted_rows,
+    value_levels,
+)
 from compile_hud.app.data.mode_summaries import MODE_ORDER, _live
 from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.app.ui.format import (
@@ -17,6 +32,7 @@ from compile_hud.app.ui.format import (
     metric_label,
     moment,
     outcome_label,
+    percent,
     scale_for,
 )
 from compile_hud.app.ui.html import Cell, HtmlColumn, Note
@@ -38,23 +54,29 @@ _ROWS_WITH_TREND = 60
 # The class of a mark of another revision, and its explanation below the matrix.
 OTHER_STYLE = "note other"
 _LEGEND = (
-    "other torch, other model code: measured at another revision than the newest result of the row;"
-    " the tooltip has both. Cells with such a mark do not compare with the others."
+    "other torch, other model code: at another revision than the newest result of the row, so not"
+    " comparable. The tooltip has both."
 )
 _NO_TRENDS: Mapping[tuple[str, str], tuple[float, ...]] = {}
+_WORST_FIRST = MatrixView()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matrix:
     """The table, and the dimensions in which all its cases agree (they need no column).
 
-    `legend` explains the marks of other revisions, empty without any.
+    `legend` explains the marks of other revisions, empty without any. `sections` are the titles of
+    groups of rows with their numbers of rows; without sections the groups have columns. `bounds`
+    are the least and the largest value, None where nothing is shaded by value.
     """
 
     columns: tuple[HtmlColumn, ...]
     rows: tuple[tuple[Cell, ...], ...]
     common: Mapping[str, str]
     legend: str = ""
+    sections: tuple[tuple[str, int], ...] = ()
+    bounds: tuple[str, str] | None = None
+    has_stale: bool = False
 
 
 def variants_in_order(cases: Iterable[Case]) -> list[str]:
@@ -72,8 +94,8 @@ def common_dimensions(cases: Iterable[Case]) -> dict[str, str]:
 
 
 def effective_note(case: Case, effective_mode: str) -> str:
-    """Return `ran as default` if another mode ran than the requested one, else ""."""
-    return f"ran as {effective_mode}" if effective_mode not in ("", case.mode) else ""
+    """Return `fell back to default` if another mode ran than the requested one, else ""."""
+    return f"fell back to {effective_mode}" if effective_mode not in ("", case.mode) else ""
 
 
 def build_matrix(
@@ -84,49 +106,253 @@ def build_matrix(
     now: datetime,
     trends: Mapping[tuple[str, str], tuple[float, ...]] = _NO_TRENDS,
     num_shown: int | None = None,
+    view: MatrixView = _WORST_FIRST,
+    sort_url: Callable[[str], str] | None = None,
 ) -> Matrix:
-    """Return the latest results as a table, worst first; the first `num_shown` rows, or all.
+    """Return the latest results as a table, by default worst first; the first `num_shown` rows.
 
     `cells` and `alerts` are of one machine and one toolchain. `trends` has their last medians by
-    case key and metric.
+    case key and metric. `sort_url` has the address of a click on the heading of a column.
     """
     variants = variants_in_order(cell.summary.case for cell in cells)
     common = common_dimensions([cell.summary.case for cell in cells])
-    shown = [name for name in DIMENSIONS if name not in common]
-    marks, missing = _marks(alerts), missing_cases(alerts)
+    varied = [name for name in DIMENSIONS if name not in common]
     names = {name: _shown_metric(name, metric, cells) for name in variants}
-    scales = {name: _scale(cells, variant=name, metric=names[name]) for name in variants}
-    newest = max((cell.run_started_at for cell in cells), default=now)
+    table = _Table(
+        metrics=names,
+        scales={name: _scale(cells, variant=name, metric=names[name]) for name in variants},
+        newest=max((cell.run_started_at for cell in cells), default=now),
+        trends=trends,
+        marks=_marks(alerts),
+        missing=missing_cases(alerts),
+        heat=view.heat,
+    )
+    subjects = sorted_rows(
+        select_rows(cells, alerts=alerts, only=view.only),
+        view,
+        name=lambda subject: _case_of(subject).model,
+        number=lambda subject: table.number(subject.get(view.column)),
+    )
+    groups, subjects, sections = _grouped(subjects, varied)
+    shown = [] if sections else varied
+    levels = table.levels(subjects, metric=metric, groups=groups if sections else None)
     rows = []
-    for number, subject in enumerate(_subjects(cells, marks=marks)[:num_shown]):
-        case = next(iter(subject.values())).summary.case
+    for number, subject in enumerate(subjects[:num_shown]):
+        case = _case_of(subject)
         heading = [Cell(text=case.model, style="strong", title=f"{case.model}, {case.family}")]
         heading += [Cell(text=str(getattr(case, name))) for name in shown]
-        latest = max(subject.values(), key=lambda cell: cell.run_started_at)
         body = [
-            _cell(
-                subject.get(name),
-                latest=latest,
-                marks=_marks_of(subject.get(name), marks, missing),
-                metric=names[name],
-                scale=scales[name],
-                newest=newest,
-                trends=trends if number < _ROWS_WITH_TREND else _NO_TRENDS,
-            )
+            table.cell(subject, name, has_trend=number < _ROWS_WITH_TREND, level=levels(number))
             for name in variants
         ]
         rows.append((*heading, *body))
-    columns = [HtmlColumn(label="model"), *(HtmlColumn(label=name) for name in shown)]
-    columns += [
-        _column(name, metric=names[name], is_chosen=names[name] == metric, scale=scales[name])
-        for name in variants
-    ]
+    columns = _columns(variants, shown, table=table, metric=metric)
     return Matrix(
-        columns=tuple(columns),
+        columns=tuple(_sortable(*column, view=view, url=sort_url) for column in columns),
         rows=tuple(rows),
         common=common,
         legend=_LEGEND if any(_has_other_mark(row) for row in rows) else "",
+        sections=_titles(groups[:num_shown]) if sections else (),
+        bounds=table.bounds(subjects, metric=metric) if view.heat == VALUE else None,
+        has_stale=any(table.is_stale(cell) for item in subjects for cell in item.values()),
     )
+
+
+def _titles(groups: Sequence[tuple[str, ...]]) -> tuple[tuple[str, int], ...]:
+    return tuple((" ".join(key), len(list(own))) for key, own in groupby(groups))
+
+
+def _case_of(subject: Mapping[str, LatestCell]) -> Case:
+    return next(iter(subject.values())).summary.case
+
+
+def _grouped(
+    subjects: Sequence[dict[str, LatestCell]], varied: Sequence[str]
+) -> tuple[list[tuple[str, ...]], list[dict[str, LatestCell]], bool]:
+    """Return the group of each row, the rows group by group, and whether groups have titles."""
+    groups = [tuple(str(getattr(_case_of(item), name)) for name in varied) for item in subjects]
+    sections = sections_of(groups)
+    if sections is None:
+        return groups, list(subjects), False
+    order = {key: number for number, key in enumerate(sections)}
+    pairs = sorted(zip(groups, subjects, strict=True), key=lambda pair: order[pair[0]])
+    return [pair[0] for pair in pairs], [pair[1] for pair in pairs], True
+
+
+def _columns(
+    variants: Sequence[str], shown: Sequence[str], *, table: _Table, metric: str
+) -> list[tuple[str, HtmlColumn]]:
+    """Return the columns with the names that sort by them, "" for those that sort nothing."""
+    columns = [(MODEL, HtmlColumn(label=MODEL))]
+    columns += [("", HtmlColumn(label=name)) for name in shown]
+    columns += [
+        (
+            name,
+            _column(
+                name,
+                metric=table.metrics[name],
+                is_chosen=table.metrics[name] == metric,
+                scale=table.scales[name],
+            ),
+        )
+        for name in variants
+    ]
+    return columns
+
+
+def _sortable(
+    name: str, column: HtmlColumn, *, view: MatrixView, url: Callable[[str], str] | None
+) -> HtmlColumn:
+    if not name:
+        return column
+    order = ""
+    if view.column == name:
+        order = "descending" if view.is_descending else "ascending"
+    return replace(column, href=url(name) if url else "", order=order)
+
+
+def select_rows(
+    cells: Sequence[LatestCell], *, alerts: Sequence[Alert], only: str = ""
+) -> list[dict[str, LatestCell]]:
+    """Return the rows that the filter `only` selects, each a result by variant, the worst first."""
+    marks = _marks(alerts)
+    newest = max((cell.run_started_at for cell in cells), default=None)
+
+    def is_selected(cell: LatestCell) -> bool:
+        if only == ALERTS:
+            return cell.summary.case.key in marks
+        if only == FAILING:
+            return not cell.summary.outcome.is_expected
+        return only != STALE or (newest is not None and _is_stale(cell, newest=newest))
+
+    return [
+        subject
+        for subject in _subjects(cells, marks=marks)
+        if any(map(is_selected, subject.values()))
+    ]
+
+
+def _is_stale(cell: LatestCell, *, newest: datetime) -> bool:
+    return newest - cell.run_started_at > _STALE_AFTER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Table:
+    """The things that all cells of a matrix share; metrics and scales are by variant."""
+
+    metrics: Mapping[str, str]
+    scales: Mapping[str, Scale]
+    newest: datetime
+    trends: Mapping[tuple[str, str], tuple[float, ...]]
+    marks: Mapping[str, Alert]
+    missing: Mapping[str, Alert]
+    heat: str
+
+    def is_stale(self, cell: LatestCell) -> bool:
+        """Return whether a cell was not measured in the newest night."""
+        return _is_stale(cell, newest=self.newest)
+
+    def change(self, cell: LatestCell) -> float | None:
+        """Return the change of a cell against its last medians."""
+        case = cell.summary.case
+        return change_of(self.trends.get((case.key, self.metrics[case.variant]), ()))
+
+    def number(self, cell: LatestCell | None) -> float | None:
+        """Return the number that a cell shows, None for none."""
+        if cell is None:
+            return None
+        if self.heat == CHANGE:
+            return self.change(cell)
+        measured = cell.summary.measurements.get(self.metrics[cell.summary.case.variant])
+        return None if measured is None else measured.median
+
+    def medians(self, subjects: Iterable[Mapping[str, LatestCell]], *, metric: str) -> list[float]:
+        """Return the medians of the chosen metric."""
+        return [
+            cell.summary.measurements[metric].median
+            for subject in subjects
+            for variant, cell in subject.items()
+            if self.metrics[variant] == metric and metric in cell.summary.measurements
+        ]
+
+    def bounds(
+        self, subjects: Sequence[Mapping[str, LatestCell]], *, metric: str
+    ) -> tuple[str, str] | None:
+        """Return the least and the largest value, None without two of them."""
+        values = self.medians(subjects, metric=metric)
+        if len(set(values)) < 2:
+            return None
+        scale = scale_for(METRICS[metric].unit, values)
+        return scale.text(min(values)), scale.text(max(values))
+
+    def levels(
+        self,
+        subjects: Sequence[Mapping[str, LatestCell]],
+        *,
+        metric: str,
+        groups: Sequence[tuple[str, ...]] | None,
+    ) -> Callable[[int], Callable[[LatestCell], str]]:
+        """Return the shades of the cells of a row, by its number: those of its group."""
+        if self.heat != VALUE:
+            style = (lambda cell: change_level(self.change(cell))) if self.heat else _no_level
+            return lambda _: style
+        keys = groups or [()] * len(subjects)
+        by_group: dict[tuple[str, ...], list[Mapping[str, LatestCell]]] = defaultdict(list)
+        for key, subject in zip(keys, subjects, strict=True):
+            by_group[key].append(subject)
+        levels = {
+            key: value_levels(self.medians(own, metric=metric)) for key, own in by_group.items()
+        }
+
+        def of_row(number: int) -> Callable[[LatestCell], str]:
+            level = levels[keys[number]]
+
+            def of_cell(cell: LatestCell) -> str:
+                measured = cell.summary.measurements.get(metric)
+                is_shown = self.metrics[cell.summary.case.variant] == metric
+                return level(measured.median) if measured and is_shown else ""
+
+            return of_cell
+
+        return of_row
+
+    def cell(
+        self,
+        subject: Mapping[str, LatestCell],
+        variant: str,
+        *,
+        has_trend: bool,
+        level: Callable[[LatestCell], str],
+    ) -> Cell:
+        """Return the cell of a variant in the row of a subject."""
+        cell = subject.get(variant)
+        shown = _cell(
+            cell,
+            latest=max(subject.values(), key=lambda item: item.run_started_at),
+            marks=_marks_of(cell, self.marks, self.missing),
+            metric=self.metrics[variant],
+            scale=self.scales[variant],
+            newest=self.newest,
+            trends=self.trends if has_trend else _NO_TRENDS,
+        )
+        if cell is None:
+            return shown
+        styles = [shown.style, level(cell), "stale" if self.is_stale(cell) else ""]
+        shown = replace(shown, style=" ".join(filter(None, styles)))
+        is_number = self.metrics[variant] in cell.summary.measurements
+        if self.heat != CHANGE or not is_number or not cell.summary.outcome.is_success:
+            return shown
+        change = self.change(cell)
+        value = self.scales[variant].text(cell.summary.measurements[self.metrics[variant]].median)
+        return replace(
+            shown,
+            text="-" if change is None else percent(100 * change),
+            notes=(Note(text=value), *shown.notes),
+        )
+
+
+def _no_level(_: LatestCell) -> str:
+    return ""
 
 
 def _has_other_mark(row: Iterable[Cell]) -> bool:
@@ -156,11 +382,6 @@ def _marks_of(
     key = "" if cell is None else cell.summary.case.key
     by_id = {alert.id: alert for alert in (marks.get(key), missing.get(key)) if alert}
     return list(by_id.values())
-
-
-def num_rows_of(cells: Iterable[LatestCell]) -> int:
-    """Return the number of rows of a matrix of `cells`."""
-    return len({_subject(cell.summary.case) for cell in cells})
 
 
 def _subject(case: Case) -> tuple[str, ...]:
@@ -254,7 +475,7 @@ def _cell(
         notes.append(Note(text=note))
     others, tooltips = _other_notes(cell, latest=latest)
     notes += others
-    if newest - cell.run_started_at > _STALE_AFTER:
+    if _is_stale(cell, newest=newest):
         notes.append(Note(text=age(cell.run_started_at, now=newest).replace("ago", "older")))
     details = run_url(cell.run_id, case_key=summary.case.key)
     if not summary.outcome.is_expected:

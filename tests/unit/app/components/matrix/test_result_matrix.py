@@ -7,15 +7,17 @@ from datetime import timedelta
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from compile_hud.app.components.result_matrix import (
+from compile_hud.app.components.matrix.order import CHANGE, VALUE, MatrixView
+from compile_hud.app.components.matrix.result_matrix import (
     OTHER_STYLE,
     Matrix,
     build_matrix,
     common_dimensions,
-    num_rows_of,
+    select_rows,
     variants_in_order,
 )
 from compile_hud.app.ui.html import Cell
+from compile_hud.app.ui.urls import MATRIX_FILTERS
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.results import Outcome, Verdict
 from compile_hud.db.records.run_warning import RunWarning
@@ -114,7 +116,7 @@ def test_a_fallback_is_never_shown_as_the_real_mode() -> None:
         latest(case, values={"speedup": 1.02}, effective_mode="default", warnings=[warning])
     )
     assert cell.text == "1.02x"
-    assert [note.text for note in cell.notes] == ["ran as default"]
+    assert [note.text for note in cell.notes] == [f"fell back to {DEFAULT.mode}"]
     assert "CUDA graphs need a CUDA device" in cell.title
 
 
@@ -230,7 +232,7 @@ def test_of_a_long_table_the_worst_rows_are_made_and_all_are_counted() -> None:
     matrix = build_matrix(cells, alerts=(), metric="speedup", now=START, num_shown=3)
     assert matrix.rows == whole.rows[:3]
     assert [row[0].text for row in matrix.rows] == ["model-009", "model-000", "model-001"]
-    assert num_rows_of(cells) == len(whole.rows) == 10
+    assert len(select_rows(cells, alerts=())) == len(whole.rows) == 10
 
 
 def test_a_case_with_the_code_of_another_is_one_quiet_cell() -> None:
@@ -281,3 +283,108 @@ def test_a_cell_at_an_older_revision_than_its_row_has_a_mark(
     (title,) = (cell.title for row in matrix.rows for cell in row if EAGER.key in cell.title)
     assert all(text in title for text in older.values() if marks)
     assert len(title.splitlines()) == 3 + len(marks)
+
+
+def grid(*, phases: tuple[str, ...] = ("inference", "training")) -> list[LatestCell]:
+    """Return three models in two modes of each phase; their speedups differ by 0.1."""
+    cells = []
+    for phase in phases:
+        for number, model in enumerate(("t5", "bert", "vit"), start=11):
+            for offset, mode in enumerate(("default", "max-autotune")):
+                case = make_case(model, mode=mode, phase=phase)
+                cells.append(latest(case, values={"speedup": number / 10 + 5 * offset}))
+    return cells
+
+
+def shown(cells: list[LatestCell], view: MatrixView, **values: object) -> Matrix:
+    """Return the matrix of speedups in a view."""
+    return build_matrix(cells, alerts=(), metric="speedup", now=START, view=view, **values)  # type: ignore[arg-type]
+
+
+def test_groups_of_rows_have_titles_instead_of_columns_and_keep_their_order() -> None:
+    matrix = shown(grid(), MatrixView())
+    assert matrix.sections == (("inference", 3), ("training", 3))
+    assert [column.label for column in matrix.columns] == ["model", "default", "max-autotune"]
+    cut = shown(grid(), MatrixView(), num_shown=4)
+    assert cut.sections == (("inference", 3), ("training", 1))
+    assert shown(grid(phases=("inference",)), MatrixView()).sections == ()
+
+
+@pytest.mark.parametrize(
+    ("sort", "models"),
+    [
+        ("model", ["bert", "t5", "vit"]),
+        ("-model", ["vit", "t5", "bert"]),
+        ("default", ["t5", "bert", "vit"]),
+        ("-max-autotune", ["vit", "bert", "t5"]),
+    ],
+)
+def test_rows_are_sorted_within_their_section(sort: str, models: list[str]) -> None:
+    matrix = shown(grid(), MatrixView(sort=sort))
+    assert [row[0].text for row in matrix.rows] == models * 2
+    orders = {column.label: column.order for column in matrix.columns if column.order}
+    name = sort.removeprefix("-")
+    assert orders == {name: "descending" if sort.startswith("-") else "ascending"}
+
+
+def test_rows_without_a_number_come_last_whatever_the_order() -> None:
+    cells = [*grid(phases=("inference",)), latest(make_case("moe"), outcome=Outcome.FAILED)]
+    for sort in ("default", "-default"):
+        assert shown(cells, MatrixView(sort=sort)).rows[-1][0].text == "moe"
+
+
+def test_the_heading_of_a_column_leads_to_its_order() -> None:
+    view = MatrixView(sort="-default")
+    matrix = shown(grid(), view, sort_url=lambda name: f"to {view.next_sort(name)}")
+    assert [column.href for column in matrix.columns] == [
+        "to model",
+        "to default",
+        "to -max-autotune",
+    ]
+
+
+def test_values_are_shaded_by_size_within_their_phase() -> None:
+    styles = [
+        [cell.style for cell in row[1:]] for row in shown(grid(), MatrixView(heat=VALUE)).rows
+    ]
+    assert styles[:3] == styles[3:]
+    assert styles[0] == ["", "heat5"]
+    assert shown(grid(), MatrixView(heat=VALUE)).bounds == ("1.10x", "6.30x")
+    assert shown(grid(), MatrixView()).bounds is None
+
+
+def test_changes_replace_the_numbers_and_are_shaded_by_size() -> None:
+    case = make_case(mode="default")
+    cells = [latest(case, values={"speedup": 1.5})]
+    trends = {(case.key, "speedup"): (1.25, 1.0, 1.2, 1.5)}
+    cell = shown(cells, MatrixView(heat=CHANGE), trends=trends).rows[0][-1]
+    assert (cell.text, cell.style, cell.notes[0].text) == ("+25.0 %", "heat5", "1.50x")
+    unknown = shown(cells, MatrixView(heat=CHANGE)).rows[0][-1]
+    assert (unknown.text, unknown.style) == ("-", "")
+
+
+def test_a_stale_cell_is_hatched() -> None:
+    cells = [
+        latest(make_case("bert"), at=START, values={"speedup": 1.5}),
+        latest(make_case("vit"), at=START + timedelta(days=4), values={"speedup": 1.5}),
+    ]
+    matrix = shown(cells, MatrixView())
+    assert [row[-1].style for row in matrix.rows] == ["stale", ""]
+    assert matrix.has_stale
+    assert not shown(cells[:1], MatrixView()).has_stale
+
+
+def test_filters_select_rows_with_alerts_failures_or_stale_results() -> None:
+    cells = [
+        latest(make_case("bert"), at=START + timedelta(days=5)),
+        latest(make_case("vit"), at=START + timedelta(days=5), outcome=Outcome.TIMEOUT),
+        latest(make_case("moe"), at=START),
+    ]
+    alerts = [make_alert(case=make_case("bert"))]
+
+    def models(only: str) -> list[str]:
+        rows = select_rows(cells, alerts=alerts, only=only)
+        return [cell.summary.case.model for row in rows for cell in row.values()]
+
+    assert [models(name) for name in MATRIX_FILTERS] == [["bert"], ["vit"], ["moe"]]
+    assert len(models("")) == 3
