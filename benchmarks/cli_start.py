@@ -23,10 +23,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from benchmarks.startup import BenchmarkError, commit, describe_machine
+from benchmarks.startup import RESULTS, commit, describe_machine, usage_of
 
-ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "benchmarks" / "results"
 # 1: first version.
 SCHEMA_VERSION = 1
 NUM_TURNS = 7
@@ -37,10 +35,7 @@ def cpu_s(command: Sequence[str], *, folder: Path, env: Mapping[str, str]) -> fl
     process = subprocess.Popen(
         command, cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    _pid, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        raise BenchmarkError(f"{' '.join(command)} ended with {process.returncode}")
+    usage = usage_of(process, command=command)
     return usage.ru_utime + usage.ru_stime
 
 

@@ -26,10 +26,8 @@ from hashlib import sha1
 from pathlib import Path
 from typing import Any
 
-from benchmarks.startup import BenchmarkError, commit, describe_machine
+from benchmarks.startup import RESULTS, ROOT, commit, describe_machine, usage_of
 
-ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "benchmarks" / "results"
 # 1: first version.
 SCHEMA_VERSION = 1
 NUM_COMMITS = 5_000
@@ -121,10 +119,7 @@ def import_once(path: Path, *, checkout: Path, folder: Path) -> dict[str, float]
         started_s = time.perf_counter()
         with (Path(name) / "report.json").open("wb") as report:
             process = subprocess.Popen(command, cwd=name, env=env, stdout=report)
-            _pid, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode != 0:
-            raise BenchmarkError(f"{' '.join(command)} ended with {process.returncode}")
+            usage = usage_of(process, command=command)
         return {
             "cpu_s": round(usage.ru_utime + usage.ru_stime, 2),
             "wall_s": round(time.perf_counter() - started_s, 2),

@@ -21,10 +21,11 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
+from resource import struct_rusage
 from typing import Any
 
 from compile_hud.db.queries.runs import load_runs
@@ -177,6 +178,15 @@ def measure_start(folder: Path, *, timeout_s: float) -> dict[str, Any]:
         "num_by_outcome": {str(key): value for key, value in summary.num_by_outcome.items()},
         "revision": summary.run.revision,
     }
+
+
+def usage_of(process: subprocess.Popen[bytes], *, command: Sequence[str]) -> struct_rusage:
+    """Return the resources of `process` and its children; raise BenchmarkError if it failed."""
+    _pid, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise BenchmarkError(f"{' '.join(command)} ended with {process.returncode}")
+    return usage
 
 
 def describe_machine() -> dict[str, Any]:

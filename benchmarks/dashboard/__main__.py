@@ -7,6 +7,7 @@ of it stay unchanged. `--small` is for a quick look.
 
 - `questions`: queries of the overview, trends, a series and a kernel diff; the store stays open and
   garbage is collected as in the dashboard. Their numbers are compared with the raw rows.
+- `trends`: the queries of the overview and of trends only; `--store` names any store of such rows.
 - `sessions`: open pages that poll.
 - `pages`: pages opened in Chromium.
 - `peers`: PostgreSQL and SQLite with the rows of a smaller store, of 200 models and 12 nights.
@@ -15,6 +16,7 @@ of it stay unchanged. `--small` is for a quick look.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import logging
 import os
@@ -30,16 +32,16 @@ from benchmarks.dashboard.fill import fill
 from benchmarks.dashboard.history import FULL, MIDDLE, SMALL, History, Size
 from benchmarks.dashboard.pages import measure_pages
 from benchmarks.dashboard.peers import measure_peers
-from benchmarks.dashboard.queries import Questions, measure
+from benchmarks.dashboard.queries import TRENDS, Questions, measure
 from benchmarks.dashboard.sessions import measure_sessions
-from benchmarks.startup import RESULTS, describe_machine
+from benchmarks.startup import RESULTS, commit, describe_machine
 from compile_hud.app.server import gc_freeze
 from compile_hud.db.schema.tables import CaseResultTable, KernelTable, MeasurementTable, SampleTable
 from compile_hud.db.store import Store
 
 # 2: one part each for questions, sessions, pages and peers.
 SCHEMA_VERSION = 2
-PARTS = ("questions", "sessions", "pages", "peers")
+PARTS = ("questions", "trends", "sessions", "pages", "peers")
 SESSION_S = 30.0
 SEED = 1
 NUM_CHECKED_SERIES = 5
@@ -58,14 +60,31 @@ def made(folder: Path, size: Size) -> Path:
     return path
 
 
+def _settle() -> None:
+    """Load and freeze what the dashboard has before its first query."""
+    # Streamlit has loaded it. DuckDB looks for it at every query, which takes long without it.
+    importlib.import_module("pandas")
+    gc_freeze.freeze()
+
+
 def _questions(store: Store, size: Size, *, num_questions: int) -> dict[str, Any]:
     questions = Questions(store, History(size, seed=SEED), seed=SEED)
-    gc_freeze.freeze()
+    _settle()
     return {
         "questions": measure(questions, num_questions=num_questions),
         "num_rows": _num_rows(store),
         "num_numbers_equal_to_raw_rows": questions.check(NUM_CHECKED_SERIES),
         "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }
+
+
+def _trends(store: Store, size: Size, *, num_questions: int) -> dict[str, Any]:
+    questions = Questions(store, History(size, seed=SEED), seed=SEED)
+    _settle()
+    return {
+        "commit": commit(),
+        "questions": measure(questions, num_questions=num_questions, names=TRENDS),
+        "num_rows": _num_rows(store),
     }
 
 
@@ -82,6 +101,8 @@ def measured(
     machine = describe_machine()
     if part == "questions":
         questions = _questions(store, size, num_questions=arguments.num_questions)
+    elif part == "trends":
+        questions = _trends(store, size, num_questions=arguments.num_questions)
     elif part == "sessions":
         questions = measure_sessions(store.url, seconds=SESSION_S)
     elif part == "pages":
@@ -112,6 +133,7 @@ def main() -> None:
     """Make the store, measure and write the document."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path(".hud/benchmark-dashboard"))
+    parser.add_argument("--store", type=Path, help="a filled store, instead of one of the folder")
     parser.add_argument("--small", action="store_true", help="10 models and 40 nights")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument(
@@ -126,7 +148,8 @@ def main() -> None:
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.WARNING)
     size = SMALL if arguments.small else FULL
-    path = made(arguments.folder / ("small" if arguments.small else "full"), size)
+    folder: Path = arguments.folder / ("small" if arguments.small else "full")
+    path = arguments.store or made(folder, size)
     store = Store(f"duckdb:///{path}", keeps_open=True)
     store.migrate()
     output: Path = arguments.output

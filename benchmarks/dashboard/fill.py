@@ -26,6 +26,7 @@ from benchmarks.dashboard.history import (
 from benchmarks.dashboard.kernels import kernel_table, origin_rows, source_rows
 from compile_hud.db.ingest.results import put_run
 from compile_hud.db.maintenance.compaction import compact_measurements
+from compile_hud.db.maintenance.trend_results import rewrite_trend_results
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.records.results import series_key
 from compile_hud.db.rows.bulk_insert import put_batch, put_rows
@@ -140,6 +141,7 @@ def _put_nights(connection: Connection, nights: Sequence[Night]) -> None:
         put_run(connection, night.run, at=night.run.started_at.astimezone(timezone.utc))
     put_batch(connection, "case_results", result_table(nights))
     put_batch(connection, "measurements", measurement_table(nights, num_samples=NUM_SAMPLES))
+    rewrite_trend_results(connection, [night.run.id for night in nights])
 
 
 def _put_details(

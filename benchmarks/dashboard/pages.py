@@ -17,7 +17,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +25,7 @@ from urllib.parse import urlencode
 
 import numpy as np
 from playwright.sync_api import Page
+from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
 from benchmarks.dashboard.history import TOOLCHAIN, History
 from benchmarks.startup import BenchmarkError
@@ -39,8 +40,9 @@ import altair as alt
 import pandas as pd
 import streamlit as st
 
-num_choices, num_charts, num_frames = (
-    int(st.query_params[name]) for name in ("num_choices", "num_charts", "num_frames")
+num_choices, num_charts, num_frames, num_panels = (
+    int(st.query_params[name])
+    for name in ("num_choices", "num_charts", "num_frames", "num_panels")
 )
 for place in range(num_choices):
     st.selectbox(f"Choice {place}", [f"Option {number}" for number in range(8)])
@@ -49,13 +51,22 @@ st.html("<table>" + f"<tr>{row}</tr>" * 40 + "</table>")
 for place in range(num_charts):
     rows = [{"at": at, "value": at * 37 % 11} for at in range(160)]
     base = alt.Chart(alt.Data(values=rows)).encode(x="at:Q", y="value:Q")
-    points = base.mark_point().add_params(alt.selection_point(name="pick", fields=["at"]))
-    chart = alt.layer(base.mark_line(), points).properties(height=340)
+    pick = alt.selection_point(name="pick", fields=["at"])
+    height = 340 if num_panels == 1 else 92
+    panels = [
+        alt.layer(base.mark_line(), base.mark_point()).properties(height=height)
+        for _ in range(num_panels)
+    ]
+    chart = panels[0] if num_panels == 1 else alt.vconcat(*panels)
+    chart = chart.add_params(pick)
     st.altair_chart(chart, on_select="rerun", key=f"chart {place}")
 for place in range(num_frames):
     st.dataframe(pd.DataFrame({f"column {number}": range(40) for number in range(9)}))
 """
+# The nights of the store are in the past.
+ALL: Final = {"range": "all"}
 _TIMEOUT_MS: Final = 120_000
+_OPENING_MS, _NUM_CLICKS = 3_000, 5
 # Nothing runs, nothing is still to be drawn, and the page has an element.
 _IS_WHOLE: Final = """() => {
   const app = document.querySelector('[data-testid="stApp"]');
@@ -74,12 +85,23 @@ class Shape:
     num_choices: int
     num_charts: int
     num_frames: int
+    num_panels: int = 1
 
 
+# The panels above each other in a chart of a page, whose canvas does not show their number.
+_NUM_PANELS: Final = {"trends": 5}
 # In the order of `Shape`, by the names that Streamlit gives its elements in a page.
 _SELECTORS: Final = (
     ", ".join(
-        f'[data-testid="{name}"]' for name in ("stSelectbox", "stMultiSelect", "stTextInput")
+        f'[data-testid="{name}"]'
+        for name in (
+            "stSelectbox",
+            "stMultiSelect",
+            "stTextInput",
+            "stNumberInput",
+            "stDateInput",
+            "stButtonGroup",
+        )
     ),
     '[data-testid="stVegaLiteChart"]',
     '[data-testid="stDataFrame"]',
@@ -101,7 +123,7 @@ def measure_pages(store: Store, history: History, *, num_rounds: int) -> dict[st
         context.set_default_timeout(_TIMEOUT_MS)
         page = context.new_page()
         ours = _addresses(address, store, history)
-        shapes = {name: _shape(page, url) for name, url in ours.items()}
+        shapes = {name: _shape(page, url, name=name) for name, url in ours.items()}
         addresses: dict[str | Shape, str] = {EMPTY: empty, **ours}
         addresses |= {shape: f"{bare}?{urlencode(asdict(shape))}" for shape in shapes.values()}
         took = [
@@ -129,10 +151,11 @@ def measure_pages(store: Store, history: History, *, num_rounds: int) -> dict[st
     }
 
 
-def _shape(page: Page, url: str) -> Shape:
+def _shape(page: Page, url: str, *, name: str) -> Shape:
     page.goto(url)
     page.wait_for_function(_IS_WHOLE)
-    return Shape(*(page.locator(selector).count() for selector in _SELECTORS))
+    counts = (page.locator(selector).count() for selector in _SELECTORS)
+    return Shape(*counts, num_panels=_NUM_PANELS.get(name, 1))
 
 
 def _addresses(address: str, store: Store, history: History) -> dict[str, str]:
@@ -148,10 +171,15 @@ def _addresses(address: str, store: Store, history: History) -> dict[str, str]:
         "candidate_case": case,
     }
     addresses: dict[str, tuple[str, Mapping[str, str]]] = {
-        "overview": ("", where),
+        "overview": ("", {**where, **ALL}),
         "modes": ("modes", where),
         "models": ("models", where),
-        "series": ("series", {"case": case, **where}),
+        "model": (
+            "model",
+            {"model": machine.cases[machine.num_references + 1].model, **where, **ALL},
+        ),
+        "trends": ("trends", {**where, **ALL}),
+        "series": ("series", {"case": case, **where, **ALL}),
         "kernels": ("kernels", {"run": runs[-1], "case": case}),
         "kernel diff": ("kernel-diff", sides),
         "compare": ("compare", {"baseline": runs[-2], "candidate": runs[-1]}),
@@ -178,9 +206,13 @@ def _filtered_ms(page: Page, number: int) -> float:
     """Return the milliseconds until the overview shows another metric."""
     title = ("Latest results: latency", "Latest results: speedup")[number % 2]
     name = title.rpartition(" ")[2]
-    page.get_by_role("combobox", name="Table shows").click()
     option = page.get_by_role("option", name=name, exact=True)
-    option.wait_for()
+    for _ in range(_NUM_CLICKS):
+        # A list that is clicked while the page still draws may close again.
+        page.get_by_role("combobox", name="Table shows").click()
+        with suppress(PlaywrightTimeoutError):
+            option.wait_for(timeout=_OPENING_MS)
+            break
     started_s = time.perf_counter()
     option.click()
     page.get_by_role("heading", name=title, exact=True).wait_for()

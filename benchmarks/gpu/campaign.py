@@ -22,8 +22,8 @@ from benchmarks.gpu.ledger import read_ledger, rows
 from benchmarks.gpu.output import ResultFiles
 from benchmarks.gpu.selection import Costs, Evidence, memory_gb, next_wave, ranked, worth
 from benchmarks.gpu.waves import THREADS_VARIABLE, Entry, HostLane, Waves
-from compile_hud.db.records.ids import timed_id
 from compile_hud.db.records.results import CaseResult, Outcome, Run, RunState
+from compile_hud.db.shared.ids import timed_id
 from compile_hud.runner.execution.environment import fingerprint, revision
 from compile_hud.runner.execution.kernel_profile import with_kernels
 from compile_hud.runner.execution.local_executor import LocalExecutor

@@ -100,7 +100,7 @@ CHUNKS = (
         groups=(
             Group(
                 models=_TRAINED,
-                variants=("eager", "default", "fused-adamw"),
+                variants=("eager", "default", "fused-adamw", "eager-fused-adamw"),
                 dtypes=("fp16-autocast",),
                 phases=("training",),
                 settings=_ONCE,
@@ -133,7 +133,7 @@ CHUNKS = (
         groups=(
             Group(
                 models=_IMAGES,
-                variants=("eager", "default", "channels-last"),
+                variants=("eager", "default", "channels-last", "eager-channels-last"),
                 dtypes=("fp16-autocast", "fp32"),
                 phases=("training",),
                 settings=_GRID,
