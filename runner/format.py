@@ -91,7 +91,7 @@ def mode_text(result: CaseResult) -> str:
     case = result.case
     if result.effective_mode in ("", case.mode):
         return case.variant
-    return f"{case.variant} (ran as {result.effective_mode})"
+    return f"{case.variant} (fell back to {result.effective_mode})"
 
 
 def distinct(names: Sequence[str]) -> list[str]:
@@ -104,13 +104,19 @@ def distinct(names: Sequence[str]) -> list[str]:
     return labels
 
 
-def sparkline(values: Sequence[float], *, least_range: float = _LEAST_RANGE) -> str:
+def sparkline(
+    values: Sequence[float],
+    *,
+    least_range: float = _LEAST_RANGE,
+    bounds: tuple[float, float] | None = None,
+) -> str:
     """Return a bar for each value, between the least and the most; empty below two values.
 
-    A relative difference below `least_range` does not fill the height.
+    A relative difference below `least_range` does not fill the height. `bounds` replace the least
+    and the most.
     """
     if len(values) < 2:
         return ""
-    low, high = min(values), max(values)
+    low, high = bounds or (min(values), max(values))
     span = max(high - low, least_range * abs(high)) or 1.0
     return "".join(_BARS[round((value - low) / span * (len(_BARS) - 1))] for value in values)

@@ -60,6 +60,8 @@ logger = logging.getLogger(__name__)
 
 # A message about hundreds of series lists the worst; the dashboard has the rest.
 MAX_LISTED_ALERTS = 50
+# A scheduler that starts days later must not send a test that no person expects any more.
+MAX_TEST_AGE = timedelta(days=1)
 # Packages of the dashboard, which draws the trends.
 _NEEDED = ("streamlit", "altair", "vl_convert")
 # A separate process: a crash or an endless loop of the renderer costs only the pictures.
@@ -123,7 +125,7 @@ def build_messages(
 ) -> list[Item]:
     """Return `notifications` with the present state of their current alerts.
 
-    An update of a sent message (`is_update`) shows all its alerts.
+    An update of a sent message (`is_update`) shows all its alerts. A test message has none.
     """
     store, at = workspace.store(), workspace.dependencies.now()
     linker = _linker(workspace)
@@ -154,8 +156,14 @@ def build_messages(
             **_links(notification, [known[id] for id in ids], number=number, linker=linker),
         )
         for notification, ids in zip(notifications, current_ids, strict=True)
-        if ids or notification.id in digests
+        if ids or notification.id in digests or _is_test(notification, at=at)
     ]
+
+
+def _is_test(notification: Notification, *, at: datetime) -> bool:
+    """Return whether `notification` is a test message that is still expected."""
+    is_new = at - notification.created_at <= MAX_TEST_AGE
+    return notification.kind is AlertChangeKind.TEST and is_new
 
 
 def _weekly(notifications: Sequence[Notification], *, workspace: Workspace) -> dict[str, Item]:
@@ -242,8 +250,8 @@ def _linker(workspace: Workspace) -> Linker | None:
 def _links(
     notification: Notification, alerts: Sequence[Alert], *, number: int, linker: Linker | None
 ) -> dict[str, Any]:
-    """Return the addresses of an item, none without a linker."""
-    if linker is None:
+    """Return the addresses of an item, none without a linker or an alert."""
+    if linker is None or not alerts:
         return {}
     states = {alert.state for alert in alerts}
     return {

@@ -35,7 +35,7 @@ from compile_hud.runner.execution.paired_launches import (
     measure_pair,
 )
 from compile_hud.runner.planning.plan import PlannedCase
-from compile_hud.runner.protocol.messages import MeasureSettings
+from compile_hud.runner.protocol.messages import MeasureSettings, TracePolicy
 from compile_hud.runner.system.interrupts import Interrupts
 from compile_hud.runner.system.locks import device_lock
 
@@ -241,6 +241,8 @@ def pair_settings(settings: MeasureSettings, *, case_s: float) -> MeasureSetting
         max_launches=_NUM_LAUNCHES,
         sweep=False,
         energy=False,
+        memory_snapshot=False,
+        compile_trace=TracePolicy.NEVER.value,
         # The limit of the comparison ends a case, and not its own limit in the middle of a launch.
         timeout_s=max(settings.timeout_s, 2 * case_s),
     )

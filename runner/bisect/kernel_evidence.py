@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from compile_hud.db.errors import RecordError
@@ -18,8 +19,18 @@ def kernel_diff(pair: PairResult) -> KernelDiff | None:
     """Return the changes of the baseline's kernels, None if a side has none."""
     if not pair.baseline.kernels or not pair.candidate.kernels:
         return None
+    levels = {row.metric: (row.baseline, row.candidate) for row in pair.rows}
+    sides = (pair.baseline, pair.candidate)
     try:
-        return diff_kernels(side_of(pair.baseline), side_of(pair.candidate))
+        # The latencies are those of the rows, so that one answer has one value for each.
+        return diff_kernels(
+            *(
+                replace(side_of(result), latency_s=latency_s)
+                for result, latency_s in zip(
+                    sides, levels.get("latency_s", (None, None)), strict=True
+                )
+            )
+        )
     except RecordError:
         # The times stand without the kernels, which only explain them.
         return None

@@ -171,6 +171,10 @@ class Worktrees:
 
 
 def _commit(repository: Path, name: str) -> str:
+    # Outside of a repository this says so.
+    _git(repository, "rev-parse", "--git-dir")
+    if not _is_commit(repository, name):
+        raise BisectError(f"no commit {name!r} in {repository}", repository=repository)
     return _git(
         repository, "rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}"
     ).strip()

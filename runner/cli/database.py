@@ -100,13 +100,14 @@ def prune_command(workspace: Workspace, *, is_dry_run: bool) -> None:
 
 
 @db_group.command()
-@click.option("--repair", "is_repaired", is_flag=True, help="Remove orphans.")
+@click.option("--repair", "is_repaired", is_flag=True, help="Remove orphans; rewrite summaries.")
 @json_option
 @with_workspace
 def check(workspace: Workspace, *, is_repaired: bool, as_json: bool) -> None:
     """Find orphaned rows and files; exit with 1 if any remain.
 
-    A result without its trace file is a note, which does not change the exit code.
+    It compares the summary that trends read with the stored results as well. A result without its
+    trace file is a note, which does not change the exit code.
     """
     store = workspace.store()
     rows = find_orphans(store)
@@ -125,7 +126,9 @@ def check(workspace: Workspace, *, is_repaired: bool, as_json: bool) -> None:
     else:
         for item in orphans:
             click.echo(f"{item['where']}: {item['text']} ({item['number']})")
-        end = f"{num_removed} rows and files removed" if is_repaired else "`--repair` removes them"
+        end = "`--repair` removes or rewrites them"
+        if is_repaired:
+            end = f"{num_removed} rows and files removed or rewritten"
         if not is_empty:
             click.echo(end if orphans else f"{store.name}: no orphaned rows or files")
     sys.exit(int(bool(rows) or any(item.is_error for item in files)))

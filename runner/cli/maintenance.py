@@ -24,7 +24,7 @@ from compile_hud.runner.cli.run.after_run import unless_stopped
 from compile_hud.runner.cli.serve import serve_dashboard
 from compile_hud.runner.cli.tables import stderr
 from compile_hud.runner.config.load import demo_store_url
-from compile_hud.runner.demo.history import fill_demo
+from compile_hud.runner.demo.demo_store import NUM_NIGHTS, fill_demo
 from compile_hud.runner.detection.detect import detect as detect_alerts
 from compile_hud.runner.files.json_files import STDIN, check_times, read_documents
 from compile_hud.runner.persistence.spool import Spool
@@ -190,8 +190,15 @@ def detect(workspace: Workspace, *, as_json: bool) -> None:
 
 @click.command()
 @click.option("--serve", "is_served", is_flag=True, help="Open the dashboard on it at once.")
+@click.option(
+    "--nights",
+    type=click.IntRange(1, 3650),
+    default=NUM_NIGHTS,
+    show_default=True,
+    help="Length of the history.",
+)
 @with_workspace
-def demo(workspace: Workspace, *, is_served: bool) -> None:
+def demo(workspace: Workspace, *, is_served: bool, nights: int) -> None:
     """Create a demo store with synthetic data."""
     config = workspace.config
     # Only an explicit --store may name another store; the store of real runs is never filled.
@@ -199,7 +206,10 @@ def demo(workspace: Workspace, *, is_served: bool) -> None:
     context = click.get_current_context()
     url = config.store_url if context.params.get("store_url") else default
     workspace = replace(workspace, config=replace(config, store_url=url))
-    fill_demo(workspace.store(), now=workspace.dependencies.now)
+    traces = workspace.config.traces_dir
+    store = workspace.store()
+    if not fill_demo(store, now=workspace.dependencies.now, nights=nights, traces=traces):
+        click.echo("the store has a synthetic history already; delete it for another", err=True)
     click.echo(f"synthetic history, nothing of it measured: {url}")
     if is_served:
         serve_dashboard(workspace)

@@ -10,6 +10,7 @@ import click
 
 NONE = "none"
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
+_DATE = re.compile(r"\d{4}-?\d{2}-?\d{2}")
 _DURATION = re.compile(r"([0-9]{1,9})([hdw])")
 _Value = TypeVar("_Value")
 
@@ -76,6 +77,22 @@ class TimeOrDuration(click.ParamType[datetime | timedelta]):
             return timedelta(**{_UNITS[match[2]]: int(match[1])})
         except OverflowError:
             self.fail(f"{value!r} is too long", param, ctx)
+
+
+class LastMoment(TimeOrDuration):
+    """The end of a range: a time, a duration before now, or a date, which is in it whole."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime | timedelta:
+        """Return the time or the duration that `value` stands for."""
+        moment = super().convert(value, param, ctx)
+        if not isinstance(moment, datetime) or _DATE.fullmatch(str(value)) is None:
+            return moment
+        try:
+            return moment + timedelta(days=1, microseconds=-1)
+        except OverflowError:
+            self.fail(f"{value!r} is too late", param, ctx)
 
 
 class OrNone(click.ParamType[_Value | str]):

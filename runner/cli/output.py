@@ -98,22 +98,32 @@ def say_when_missing(store: Store) -> bool:
     """Return whether there is no `store` yet, with a notice: the user may have meant another."""
     is_missing = store.is_missing()
     if is_missing:
-        click.echo(
-            f"there is no store {store.name} yet, and it reads as empty; `hud run` makes it, or"
-            " name another with --store",
-            err=True,
-        )
+        click.echo(_missing_text(store), err=True)
     return is_missing
+
+
+def empty_text(store: Store) -> str:
+    """Return a notice that `store` is missing or has no run, "" if it has one."""
+    if store.is_missing():
+        return _missing_text(store)
+    if load_runs(store, limit=1):
+        return ""
+    return f"no run in the store {store.name} yet; `hud run` makes one"
+
+
+def _missing_text(store: Store) -> str:
+    return (
+        f"there is no store {store.name} yet, and it reads as empty; `hud run` makes it, or name"
+        " another with --store"
+    )
 
 
 def say_when_empty(store: Store) -> bool:
     """Return whether `store` has no run, with a notice: the user may have meant another."""
-    if say_when_missing(store):
-        return True
-    is_empty = not load_runs(store, limit=1)
-    if is_empty:
-        click.echo(f"no run in the store {store.name} yet; `hud run` makes one", err=True)
-    return is_empty
+    text = empty_text(store)
+    if text:
+        click.echo(text, err=True)
+    return bool(text)
 
 
 def print_json(value: Any) -> None:

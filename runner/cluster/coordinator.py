@@ -398,7 +398,7 @@ class _Driver:
             self._queue.drop(planned)
         run.write_all([self._budget.defer(planned.case, run_id=run.run.id) for planned in waiting])
         deferred = counted(len(waiting), "case")
-        text = f"{self._budget.text}; put off to the next run: {deferred}"
+        text = f"{self._budget.text}; deferred to the next run: {deferred}"
         self._context.notify(LogMessage(text=text))
 
     def _fail_remaining(self) -> None:
@@ -448,7 +448,7 @@ def no_nodes_message(device: str, *, machine: str | None) -> str:
     """Return the error text for no node with `device`, with the command that adds one."""
     who = "the cluster" if machine is None else f"machine {machine}"
     return (
-        f"no node of {who} offers hud-{device}; on each machine that shall measure run `ray"
+        f"no node of {who} offers hud-{device}; on each machine that will measure, run `ray"
         f" start --address HOST:6379 --resources '{{\"hud-{device}\": 1}}'`"
     )
 

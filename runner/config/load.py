@@ -245,6 +245,7 @@ def _measure_settings(run: Mapping[str, Any]) -> MeasureSettings:
         timeout_s=run["timeout_s"],
         memory_limit_bytes=run["memory_limit"],
         memory_snapshot=run["memory_snapshot"],
+        compile_trace=run["compile_trace"],
         kernels=run["kernels"],
         sweep=run["sweep"],
     )

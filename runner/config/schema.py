@@ -29,6 +29,7 @@ from compile_hud.runner.config.validators import (
     text,
     texts,
     tolerances,
+    trace_policy,
     waiting,
     web_address,
 )
@@ -176,6 +177,15 @@ SETTINGS = (
         default=_MEASURE.memory_snapshot,
         description="Keep the history of CUDA's allocator over one iteration of each case, in"
         " `snapshots` of the state directory, for pytorch.org/memory_viz.",
+    ),
+    Setting(
+        section="run",
+        key="compile_trace",
+        accept=trace_policy,
+        default=_MEASURE.compile_trace,
+        description="Cases whose log of TORCH_TRACE is stored: `never`, `failed`, `changed` or"
+        " `always`. A chosen case compiles once more"
+        " ([how](methodology.md#logs-of-the-compiler)).",
     ),
     Setting(
         section="run",

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import tomllib
 
-from compile_hud.db.shared.settings_snapshot import ShownSetting
+from compile_hud.db.shared.settings_snapshot import ShownReceiver, ShownSetting
 from compile_hud.db.shared.text import counted, one_line, shortened
 from compile_hud.runner.config.schema import ANY_KEY, SETTINGS
 from compile_hud.runner.config.setting import Setting
@@ -24,7 +25,13 @@ from compile_hud.runner.config.validators import (
     size_bytes,
     waiting,
 )
-from compile_hud.runner.notifications.receivers.settings import ENV, FILE
+from compile_hud.runner.notifications.receivers.settings import (
+    ENV,
+    FILE,
+    ReceiverKind,
+    ReceiverSettings,
+)
+from compile_hud.runner.notifications.routes import Route
 
 # The value of such a key is a secret, unless it names the source of one.
 _SECRET = re.compile(r"secret|password|token|user$|headers?")
@@ -39,6 +46,11 @@ _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 _LINK_ALONE = re.compile(r" \(\[[^\]]*\]\([^)]*\)\)")
 _DURATIONS = (seconds, duration, waiting)
 _SHARES = (share, multiple)
+_GITHUB_HOST = "github.com"
+_NO_FILTER = Route(name="", receivers=())
+_ROUTE_FILTERS = tuple(
+    item.name for item in fields(Route) if item.name not in ("name", "receivers", "imported")
+)
 
 
 def shown_settings(path: Path | None, *, env: Mapping[str, str]) -> tuple[ShownSetting, ...]:
@@ -167,3 +179,63 @@ def _address(text: str) -> str:
         return text if parts.scheme.startswith(("duckdb", "file")) and "@" not in text else _HIDDEN
     rest = "/..." if parts.path.strip("/") or parts.query else ""
     return f"{parts.scheme}://{host}{f':{port}' if port else ''}{rest}"
+
+
+def shown_receivers(
+    receivers: Mapping[str, ReceiverSettings], *, routes: Sequence[Route]
+) -> tuple[ShownReceiver, ...]:
+    """Return the receivers of hud.toml without secrets, each with the routes that lead to it."""
+    return tuple(
+        ShownReceiver(
+            name=name,
+            kind=str(settings.kind),
+            address=_receiver_address(settings),
+            recipients=_recipients(settings),
+            routes=tuple(
+                (item.name, route_text(item)) for item in routes if name in item.receivers
+            ),
+            quiet=_quiet_text(settings),
+            weekly="" if settings.weekly is None else f"{settings.weekly} {settings.timezone}",
+        )
+        for name, settings in receivers.items()
+    )
+
+
+def route_text(route: Route) -> str:
+    """Return the filters of a route that are not those of every route, "" for none."""
+    texts = [
+        f"{name}: {', '.join(getattr(route, name))}"
+        for name in _ROUTE_FILTERS
+        if getattr(route, name) != getattr(_NO_FILTER, name)
+    ]
+    if route.imported:
+        texts.append("imported results too")
+    return shortened(one_line("; ".join(texts)), limit=_MAX_DESCRIPTION)
+
+
+def _receiver_address(settings: ReceiverSettings) -> str:
+    """Return the host of a receiver, or the source that has its address."""
+    url = settings.url
+    if url is None:
+        return _GITHUB_HOST if settings.kind is ReceiverKind.GITHUB else ""
+    if url.startswith((ENV, FILE)):
+        return shortened(one_line(url), limit=_MAX_VALUE)
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return _HIDDEN
+    return f"{host}{f':{port}' if port else ''}" if host else _HIDDEN
+
+
+def _recipients(settings: ReceiverSettings) -> str:
+    texts = settings.to or (settings.repository or settings.channel or "",)
+    shown = (_PERSON.sub("...@", one_line(text)) for text in texts)
+    return shortened(", ".join(shown), limit=_MAX_VALUE)
+
+
+def _quiet_text(settings: ReceiverSettings) -> str:
+    if not settings.quiet:
+        return ""
+    exception = "; severe ones are sent" if settings.severe_any_time else ""
+    return f"{', '.join(map(str, settings.quiet))} {settings.timezone}{exception}"

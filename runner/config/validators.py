@@ -20,6 +20,7 @@ from compile_hud.db.shared.trace_paths import is_web_address
 from compile_hud.models_zoo.catalog.shapes import AXES
 from compile_hud.models_zoo.catalog.spec import ConfigValue, Tolerance
 from compile_hud.runner.config.setting import SecretRefused
+from compile_hud.runner.protocol.messages import TracePolicy
 
 # Above this, `inf` included, a clock somewhere overflows.
 MAX_SECONDS = 7 * 24 * 3600
@@ -114,6 +115,14 @@ def _is_config_value(key: str, value: Any) -> bool:
     if isinstance(value, list):
         return all(isinstance(item, int) and not isinstance(item, bool) for item in value)
     return isinstance(value, int | float | str)
+
+
+def trace_policy(value: Any) -> str:
+    """Return the name of a policy for logs of the compiler; raise ValueError otherwise."""
+    names = [str(policy) for policy in TracePolicy]
+    if value not in names:
+        raise ValueError(f"one of {', '.join(names)}")
+    return str(value)
 
 
 def count(value: Any) -> int:

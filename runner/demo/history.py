@@ -1,24 +1,24 @@
-"""A synthetic history: labelled as such, in its own store, identical for a seed.
+"""Synthetic nights: labelled as such, identical for a seed.
 
-Every page gets its case. By the share of nights, the plan has a lasting step, a fixed step, an
-improvement, and a slow drift. It has a noisy series without a change, a case that starts to fail,
-and one that vanishes. It also has a new driver, and slower memory, which is a machine drift: a
-reference case and a memory-bound model show it. Some cases have kernels (runner/demo/kernels.py). A
-slower case among them has one slower kernel.
+By the share of nights, the plan has a lasting step, a fixed step, an improvement, and a slow drift.
+It has a noisy series without a change, a case that starts to fail, and one that vanishes. It also
+has a new driver, and slower memory, which is a machine drift: a reference case and a memory-bound
+model show it. Training has a step as well, and so has fp32. A second machine measures some of the
+models, and shows the lasting step too. Some cases have kernels (runner/demo/kernels.py). A slower
+case among them has one slower kernel.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
 
-from compile_hud.db.ingest.results import put_documents
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.records.results import (
     Case,
@@ -31,14 +31,12 @@ from compile_hud.db.records.results import (
     RunDocument,
     RunState,
 )
-from compile_hud.db.records.run_warning import RunWarning
-from compile_hud.db.store import Store
 from compile_hud.models_zoo.catalog.catalog import CATALOG
 from compile_hud.models_zoo.catalog.reference_cases import REFERENCES
 from compile_hud.models_zoo.catalog.variants import MODES, VARIANTS
 from compile_hud.runner.analysis.stats.estimates import estimate
-from compile_hud.runner.demo.kernels import demo_kernels
-from compile_hud.runner.detection.detect import detect
+from compile_hud.runner.analysis.studies.study import Study
+from compile_hud.runner.demo.kernels import PEAKS, demo_kernels
 from compile_hud.runner.execution.environment import fingerprint, revision
 from compile_hud.runner.planning.plan import make_plan
 from compile_hud.runner.planning.suites import Selection
@@ -65,13 +63,16 @@ _MODELS: Mapping[str, tuple[float, tuple[float, float, float, float], float, flo
 }
 _REFERENCE_S = {"ref_gemm": 0.00268, "ref_copy": 0.000325, "ref_chain": 0.00091}
 _COMPILED = MODES[1:]
-_RUN_TAKES = timedelta(hours=1, minutes=12)
+# A night ends before people come; its cases start one after the other.
+_RUN_TAKES = timedelta(hours=3)
+_CASE_TAKES = timedelta(seconds=100)
 # Autotuning compiles every candidate.
 _COMPILE_FACTOR = dict(zip(_COMPILED, (1.0, 1.1, 4.2, 4.0), strict=True))
 # CUDA graphs keep their pool.
 _MEMORY_FACTOR = dict(zip(_COMPILED, (0.83, 1.04, 1.02, 0.81), strict=True))
 
-# Each planted change: (model, mode), and the share of the nights from which it applies.
+# Each planted change: (model, mode), and the share of the nights from which it applies. All are of
+# the first block, but the last two.
 STEP = ("vit", "reduce-overhead")
 STEP_FROM, STEP_FACTOR = 0.70, 1.08
 FIXED = ("bert", "default")
@@ -79,7 +80,8 @@ FIXED_FROM, FIXED_UNTIL, FIXED_FACTOR = 0.55, 0.72, 1.12
 GAIN = ("resnet", "max-autotune")
 GAIN_FROM, GAIN_FACTOR = 0.60, 0.88
 DRIFT = ("gpt2", "default")
-DRIFT_PER_NIGHT = 0.01 / 7
+# A drift of half a year would be a step for every rule.
+DRIFT_PER_NIGHT, DRIFT_NIGHTS = 0.01 / 7, 60
 NOISY = ("t5", "max-autotune")
 FAILING = ("unet", "max-autotune")
 FAILING_FROM = 0.93
@@ -88,7 +90,20 @@ VANISHED_FROM = 0.88
 DRIVER_FROM, DRIVER_FACTOR = 0.30, 0.985
 MEMORY_BOUND = ("ref_copy", "nn_transformer")
 MEMORY_FROM, MEMORY_FACTOR = 0.80, 1.09
+TRAINING_STEP = ("resnet", "default")
+TRAINING_FROM, TRAINING_FACTOR = 0.65, 1.09
+FP32_STEP = ("bert", "max-autotune")
+FP32_FROM, FP32_FACTOR = 0.84, 1.08
+# The newest runs have kernels, timeline and trace of every case; more would make the demo slow.
+NUM_DETAILED = 2
 
+BREAKING = "moe"
+BREAK = {
+    "reason": "Data-dependent branching: the router reads a tensor on the host",
+    "file": "synthetic_model.py",
+    "line": 73,
+    "function": "route",
+}
 FAILURE = "BackendCompilerFailed: triton.runtime.errors.OutOfResources: shared memory"
 FAILURE_LOG = """\
 AUTOTUNE mm(8192x320, 320x2560)
@@ -101,59 +116,139 @@ limit: 232448. Reducing block sizes or `num_stages` may help.
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseBlock:
+    """Cases of one phase and dtype; the factors are those of eager times and of speedups."""
+
+    phase: Phase = Phase.INFERENCE
+    dtype: Dtype = Dtype.BF16
+    models: tuple[str, ...] = tuple(_MODELS)
+    time_factor: float = 1.0
+    speedup_factor: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoMachine:
+    """A machine whose times are `time_factor` times those of the first one.
+
+    `delay` is the time after half past two at which its run starts. `suffix` is that of the ids of
+    its runs.
+    """
+
+    name: str
+    device_name: str
+    time_factor: float = 1.0
+    delay: timedelta = timedelta(0)
+    suffix: str = ""
+
+
+BASE = CaseBlock()
+BLOCKS = (
+    BASE,
+    CaseBlock(dtype=Dtype.FP32, models=("bert", "resnet"), time_factor=2.6, speedup_factor=0.92),
+    CaseBlock(
+        phase=Phase.TRAINING,
+        models=("bert", "vit", "resnet", "moe"),
+        time_factor=3.1,
+        speedup_factor=0.94,
+    ),
+)
+MAIN = DemoMachine(name=MACHINE, device_name="Synthetic GPU 80GB")
+SECOND = DemoMachine(
+    name="synthetic-workstation",
+    device_name="Synthetic GPU 24GB",
+    time_factor=2.4,
+    # The first machine has the newest run, which pages open with.
+    delay=timedelta(hours=-2),
+    suffix="w-",
+)
+SECOND_BLOCKS = (CaseBlock(models=("bert", "gpt2", "resnet", "vit")),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Night:
     number: int
-    share: float
+    num_nights: int
     run: Run
+    machine: DemoMachine
 
+    @property
+    def share(self) -> float:
+        return self.number / self.num_nights
 
-def fill_demo(store: Store, *, now: Callable[[], datetime], nights: int = 60, seed: int = 0) -> int:
-    """Write a synthetic history that ends last night and judge it; return the number of results.
-
-    A second call changes nothing. Raises MixedStoreError if the store has real runs.
-    """
-    documents = list(synthetic_history(now=now, nights=nights, seed=seed))
-    with store.write() as connection:
-        num_results = put_documents(connection, documents, at=now())
-    detect(store)
-    return num_results
+    @property
+    def is_detailed(self) -> bool:
+        return self.number >= self.num_nights - NUM_DETAILED
 
 
 def synthetic_history(
-    *, now: Callable[[], datetime], nights: int, seed: int
+    *,
+    now: Callable[[], datetime],
+    nights: int,
+    seed: int,
+    machine: DemoMachine = MAIN,
+    blocks: Sequence[CaseBlock] = (BASE,),
 ) -> Iterator[RunDocument]:
-    """Yield one run a night, oldest first."""
-    generator = np.random.default_rng(seed)
-    # A separate generator keeps the models' numbers independent of the number of reference cases.
-    reference_generator = np.random.default_rng(seed)
-    last = now().replace(hour=2, minute=30, second=0, microsecond=0)
+    """Yield one run of `blocks` a night, oldest first."""
+    # Each block has a generator of its own, and so have the reference cases. The numbers of one
+    # block do not depend on the others then.
+    seeds = seed if machine == MAIN else [seed, len(machine.name)]
+    reference_generator = np.random.default_rng(seeds)
+    generators = {
+        (block.phase, block.dtype): np.random.default_rng(seeds if block == BASE else [seed, index])
+        for index, block in enumerate(blocks)
+    }
+    last = now().replace(hour=2, minute=30, second=0, microsecond=0) + machine.delay
     if last + _RUN_TAKES > now():
         last -= timedelta(days=1)
     for number in range(nights):
-        share = number / nights
         at = last - timedelta(days=nights - 1 - number)
-        run = _run(at, share=share, seed=seed)
-        night = _Night(number, share, run)
-        yield RunDocument(
-            run=run,
-            results=tuple(
-                _result(
-                    case,
-                    night=night,
-                    index=index,
-                    generator=reference_generator if case.is_reference else generator,
-                )
-                for index, case in enumerate(run.plan)
-            ),
+        run = _run(at, share=number / nights, seed=seed, machine=machine, blocks=blocks)
+        night = _Night(number=number, num_nights=nights, run=run, machine=machine)
+        yield _document(night, generators=generators, reference_generator=reference_generator)
+
+
+def study_run(study: Study, *, now: Callable[[], datetime], nights: int, seed: int) -> RunDocument:
+    """Return a run of the first block in the suite of `study`, three days before the last night."""
+    at = now().replace(hour=14, minute=0, second=0, microsecond=0) - timedelta(days=4)
+    number = nights - 4
+    run = _run(at, share=number / nights, seed=seed, machine=MAIN, blocks=(BASE,))
+    run = replace(run, id=f"demo-{seed}-{study.name}", suite=study.suite)
+    return _document(
+        _Night(number=number, num_nights=nights, run=run, machine=MAIN),
+        generators={(BASE.phase, BASE.dtype): np.random.default_rng([seed, 4])},
+        reference_generator=np.random.default_rng([seed, 5]),
+    )
+
+
+def _document(
+    night: _Night,
+    *,
+    generators: Mapping[tuple[Phase, Dtype], np.random.Generator],
+    reference_generator: np.random.Generator,
+) -> RunDocument:
+    results = (
+        _result(
+            case,
+            night=night,
+            index=index,
+            generator=reference_generator
+            if case.is_reference
+            else generators[case.phase, case.dtype],
         )
+        for index, case in enumerate(night.run.plan)
+    )
+    return RunDocument(run=night.run, results=tuple(results))
 
 
-def _run(at: datetime, *, share: float, seed: int) -> Run:
-    driver = "580.65.06" if share >= DRIVER_FROM else "570.86.15"
+def _run(
+    at: datetime, *, share: float, seed: int, machine: DemoMachine, blocks: Sequence[CaseBlock]
+) -> Run:
+    driver = "580.65.06" if share >= DRIVER_FROM or machine != MAIN else "570.86.15"
     version = f"2.14.0.dev{at:%Y%m%d}+cu130"
     facts: dict[str, Any] = {
-        "device_name": "Synthetic GPU 80GB",
+        "device_name": machine.device_name,
+        "compute_capability": "9.0",
         "driver_version": driver,
         "cuda_version": "13.0",
         "python_minor": "3.12",
@@ -164,52 +259,64 @@ def _run(at: datetime, *, share: float, seed: int) -> Run:
         "flags": {},
         "torch_version": version,
         "torch_git": hashlib.sha1(version.encode(), usedforsecurity=False).hexdigest(),
+        "peaks": {name: rate / machine.time_factor for name, rate in PEAKS.items()},
     }
+    plan = tuple(_plan(blocks, share=share))
     return Run(
-        id=f"demo-{seed}-{at:%Y%m%d}",
+        id=f"demo-{seed}-{machine.suffix}{at:%Y%m%d}",
         started_at=at,
-        finished_at=at + _RUN_TAKES,
+        finished_at=at + _CASE_TAKES * len(plan),
         state=RunState.FINISHED,
         suite=SUITE,
         toolchain="nightly",
         revision=revision(facts),
-        machine=MACHINE,
+        machine=machine.name,
         environment=facts,
         fingerprint=fingerprint(facts),
-        plan=tuple(_plan(share)),
+        plan=plan,
         trigger="demo",
         is_synthetic=True,
     )
 
 
-def _plan(share: float) -> Iterator[Case]:
+def _plan(blocks: Sequence[CaseBlock], *, share: float) -> Iterator[Case]:
     references = Selection(models=tuple(REFERENCES))
     for planned in make_plan(references, catalog={}, device="cuda"):
         yield planned.case
-    for model in _MODELS:
-        for mode in MODES:
-            if (model, mode) == VANISHED and share >= VANISHED_FROM:
-                continue
-            yield Case(
-                model=model,
-                family=CATALOG[model].family,
-                phase=Phase.INFERENCE,
-                shape="full",
-                dtype=Dtype.BF16,
-                mode=mode,
-                variant=mode,
-                backend=VARIANTS[mode].backend,
-                device="cuda",
-            )
+    for block in blocks:
+        for model in block.models:
+            for mode in MODES:
+                if (model, mode) == VANISHED and block == BASE and share >= VANISHED_FROM:
+                    continue
+                yield demo_case(model, mode, phase=block.phase, dtype=block.dtype)
+
+
+def demo_case(model: str, mode: str, *, phase: Phase, dtype: Dtype) -> Case:
+    """Return the case of a model in full size on a GPU."""
+    return Case(
+        model=model,
+        family=CATALOG[model].family,
+        phase=phase,
+        shape="full",
+        dtype=dtype,
+        mode=mode,
+        variant=mode,
+        backend=VARIANTS[mode].backend,
+        device="cuda",
+    )
 
 
 def _result(case: Case, *, night: _Night, index: int, generator: np.random.Generator) -> CaseResult:
     started_at = night.run.started_at + timedelta(seconds=100 * index)
-    is_failing = (case.model, case.mode) == FAILING and night.share >= FAILING_FROM
+    is_failing = _is_base(case, FAILING) and night.share >= FAILING_FROM
     # A failing case draws too, so that later cases do not depend on it.
     measurements = _measurements(case, night=night, generator=generator)
     kernels = demo_kernels(
-        case, latency_s=measurements[0].median, slower=max(1.0, _code_factor(case, night))
+        case,
+        latency_s=measurements[0].median,
+        slower=max(1.0, _code_factor(case, night)),
+        peaks=night.run.environment["peaks"],
+        is_detailed=night.is_detailed and not case.is_reference and not is_failing,
     )
     return CaseResult(
         id=f"{night.run.id}-{index:03d}",
@@ -220,38 +327,45 @@ def _result(case: Case, *, night: _Night, index: int, generator: np.random.Gener
         finished_at=started_at + timedelta(seconds=95),
         reason=FAILURE if is_failing else "",
         effective_mode=case.mode,
-        warnings=(RunWarning(code="synthetic", text=METHOD),),
         measurements=() if is_failing else measurements,
         log_tail=FAILURE_LOG if is_failing else "",
         kernels=kernels.kernels,
         sources=kernels.sources,
-        details=kernels.details if case.is_reference else {**kernels.details, **_workload(case)},
+        details=kernels.details if case.is_reference else {**kernels.details, **_details(case)},
     )
 
 
-def _workload(case: Case) -> dict[str, Any]:
+def _details(case: Case) -> dict[str, Any]:
     spec = CATALOG[case.model]
     config = dict(spec.sizes[case.shape].config)
-    return {"workload": {"build": spec.build, "config": config, "summary": spec.summary}}
+    details: dict[str, Any] = {
+        "workload": {"build": spec.build, "config": config, "summary": spec.summary}
+    }
+    if case.model == BREAKING and not case.is_eager:
+        details["graph_breaks"] = [BREAK]
+    return details
 
 
 def _measurements(
     case: Case, *, night: _Night, generator: np.random.Generator
 ) -> tuple[Measurement, ...]:
-    factor = _machine_factor(case, night.share)
+    factor = _machine_factor(case, night)
     if case.is_reference:
         times_s = _REFERENCE_S[case.model] * factor * _samples(generator, sd=NIGHT_SD / 2)
         return (_measurement("latency_s", times_s),)
     eager_s, speedups, compile_s, peak_bytes = _MODELS[case.model]
+    block = next(item for item in BLOCKS if (item.phase, item.dtype) == (case.phase, case.dtype))
+    eager_s, peak_bytes = block.time_factor * eager_s, math.sqrt(block.time_factor) * peak_bytes
     eager = eager_s * factor * _samples(generator, sd=NIGHT_SD / 2)
     if case.mode == "eager":
         return (_measurement("latency_s", eager), _measurement("peak_bytes", [peak_bytes]))
     mode_index = _COMPILED.index(case.mode)
-    sd = NOISY_SD if (case.model, case.mode) == NOISY else NIGHT_SD
-    ratio = _code_factor(case, night) / speedups[mode_index] * _samples(generator, sd=sd)
+    sd = NOISY_SD if _is_base(case, NOISY) else NIGHT_SD
+    speedup = block.speedup_factor * speedups[mode_index]
+    ratio = _code_factor(case, night) / speedup * _samples(generator, sd=sd)
     cold = compile_s * _COMPILE_FACTOR[case.mode] * math.exp(0.03 * generator.standard_normal())
     warm = cold * 0.22 * np.exp(0.03 * generator.standard_normal(NUM_LAUNCHES - 1))
-    graph_breaks = 1.0 if case.model == "moe" else 0.0
+    graph_breaks = 1.0 if case.model == BREAKING else 0.0
     return (
         _measurement("latency_s", eager * ratio),
         _measurement("eager_latency_s", eager),
@@ -265,22 +379,40 @@ def _measurements(
     )
 
 
-def _machine_factor(case: Case, share: float) -> float:
-    factor = DRIVER_FACTOR if share >= DRIVER_FROM else 1.0
-    is_slower = case.model in MEMORY_BOUND and share >= MEMORY_FROM
+def _machine_factor(case: Case, night: _Night) -> float:
+    if night.machine != MAIN:
+        return night.machine.time_factor
+    factor = DRIVER_FACTOR if night.share >= DRIVER_FROM else 1.0
+    is_slower = case.model in MEMORY_BOUND and night.share >= MEMORY_FROM
     return factor * (MEMORY_FACTOR if is_slower else 1.0)
+
+
+def _is_base(case: Case, name: tuple[str, str]) -> bool:
+    """Return whether a case of the first block has this model and mode."""
+    is_base = (case.phase, case.dtype) == (BASE.phase, BASE.dtype)
+    return is_base and (case.model, case.mode) == name
 
 
 def _code_factor(case: Case, night: _Night) -> float:
     """Return the factor of the planted events on the case's latency this night."""
     name = (case.model, case.mode)
+    if not _is_base(case, name):
+        step, since, factor = (
+            (TRAINING_STEP, TRAINING_FROM, TRAINING_FACTOR)
+            if case.phase is Phase.TRAINING
+            else (FP32_STEP, FP32_FROM, FP32_FACTOR)
+        )
+        return factor if name == step and night.share >= since else 1.0
     if name == STEP:
         return STEP_FACTOR if night.share >= STEP_FROM else 1.0
+    if night.machine != MAIN:
+        return 1.0
     if name == FIXED:
         return FIXED_FACTOR if FIXED_FROM <= night.share < FIXED_UNTIL else 1.0
     if name == GAIN:
         return GAIN_FACTOR if night.share >= GAIN_FROM else 1.0
-    return (1 + DRIFT_PER_NIGHT) ** night.number if name == DRIFT else 1.0
+    drifted = max(0, night.number - max(0, night.num_nights - DRIFT_NIGHTS))
+    return (1 + DRIFT_PER_NIGHT) ** drifted if name == DRIFT else 1.0
 
 
 def _samples(generator: np.random.Generator, *, sd: float) -> np.ndarray:

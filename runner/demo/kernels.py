@@ -1,25 +1,45 @@
 """Synthetic kernels for the kernel pages of the demo.
 
 Their times add up to the synthetic latency of the case. A slowdown of the case is in one generated
-kernel, whose code changes at the same time.
+kernel, whose code changes at the same time and spills registers. The newest results have the rest
+of a real profile too: operations, bytes, and the timeline of an iteration.
+
+Findings follow from the kernels: fp32 products use plain cores, and the optimizer is not fused.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from compile_hud.db.records.kernels import Kernel, KernelSource, Origin, Profile
-from compile_hud.db.records.results import Case
+from compile_hud.db.records.kernels import (
+    CALL_LINES,
+    Kernel,
+    KernelSource,
+    Origin,
+    Profile,
+    TimelineSpan,
+)
+from compile_hud.db.records.results import Case, Dtype, Phase
 
 NUM_LAYERS = 12
-# Models and modes with synthetic kernels: more would make the demo slow, and show no more.
+# Models and modes with synthetic kernels in every run: more would make the demo slow.
 MODELS = ("bert", "vit")
 MODES = ("eager", "default", "reduce-overhead")
 NUM_ITERATIONS = 10
+# A replayed graph has the operators of generated kernels only.
+_GRAPH_MODES = ("reduce-overhead", "max-autotune")
+_SPILLS = {"registers": 255, "spills": 96}
+# The measured limits of the device.
+PEAKS = {"copy_bytes_per_s": 2.6e12, "bf16_flops_per_s": 6.4e14, "fp32_flops_per_s": 5.1e13}
+_COPY = "copy_bytes_per_s"
+# Parts of these limits that the kernels reach.
+_OF_FLOPS, _OF_BYTES = 0.61, 0.74
+# FLOP per byte of the kernels that memory limits.
+_INTENSITY = 3.0
 # The profiler's cost as a factor of an iteration, and the fastest call relative to the mean.
 _COST, _FASTEST = 1.02, 0.98
 _SLOWED = "triton_per_fused_add_native_layer_norm"
@@ -77,6 +97,14 @@ _FLASH = _DemoKernel(
     1,
     0.16,
 )
+_CONVOLUTION = _DemoKernel(
+    "demo_implicit_gemm_bf16_nhwc", "convolution", "cudnn", ("aten::convolution",), 3, 0.61
+)
+_PLAIN_GEMM = replace(_GEMM, name="demo_sgemm_128x128_ffma")
+_ADAM = _DemoKernel(
+    "demo_multi_tensor_adam", "elementwise", "aten", ("aten::_foreach_addcdiv_",), 1, 0.06
+)
+_BACKWARD = _DemoKernel("demo_gemm_bf16_128x64_bwd", "gemm", "cublas", ("aten::mm",), 4, 0.30)
 _EAGER = (
     _GEMM,
     _FLASH,
@@ -92,6 +120,20 @@ _COMPILED = (
 )
 
 
+# Models whose products are convolutions.
+_VISION = ("resnet", "unet")
+# A line of a model, for the operators of a layer; no such file exists.
+_FILE = "synthetic_model.py"
+_LINES = {
+    "gemm": (41, "hidden = self.project(hidden)"),
+    "convolution": (27, "hidden = self.conv(hidden)"),
+    "attention": (52, "hidden = F.scaled_dot_product_attention(query, key, value)"),
+    "fused": (58, "return self.norm(hidden + residual)"),
+    "elementwise": (60, "hidden = F.gelu(hidden)"),
+    "reduction": (58, "return self.norm(hidden + residual)"),
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoKernels:
     """The kernels, sources and details of a case result, empty for most cases."""
@@ -101,21 +143,35 @@ class DemoKernels:
     details: Mapping[str, Any]
 
 
-def demo_kernels(case: Case, *, latency_s: float, slower: float) -> DemoKernels:
-    """Return the kernels of an iteration of `latency_s`, which is slower by the factor `slower`."""
-    if case.model not in MODELS or case.mode not in MODES:
+def demo_kernels(
+    case: Case,
+    *,
+    latency_s: float,
+    slower: float,
+    peaks: Mapping[str, float] = PEAKS,
+    is_detailed: bool = False,
+) -> DemoKernels:
+    """Return the kernels of an iteration of `latency_s`, which is slower by the factor `slower`.
+
+    Without `is_detailed` only some cases have kernels, without operations and timeline.
+    """
+    if not is_detailed and (case.model not in MODELS or case.mode not in MODES):
         return DemoKernels(details={})
     iteration_s = _COST * latency_s
-    is_slower = slower > 1
-    rows = _EAGER if case.mode == "eager" else _COMPILED
+    is_slower, is_replay = slower > 1, case.mode in _GRAPH_MODES
     made = []
-    for row in rows:
+    for row in _rows_of(case):
         total_s = row.share * latency_s / slower
         text = row.text
         if row.name.startswith(_SLOWED):
             total_s += latency_s - latency_s / slower
             text = _AFTER if is_slower else _BEFORE
-        made.append((_kernel(row, total_s=total_s, iteration_s=iteration_s, text=text), text))
+        kernel = _kernel(row, total_s=total_s, iteration_s=iteration_s, text=text)
+        if is_replay and not row.text and row is not _ADAM:
+            kernel = replace(kernel, operators=(), module="", launch={})
+        if text == _AFTER:
+            kernel = replace(kernel, launch={**kernel.launch, **_SPILLS})
+        made.append((_with_details(kernel, case, peaks=peaks) if is_detailed else kernel, text))
     kernels = [kernel for kernel, _ in made]
     parts: dict[str, float] = {}
     for kernel in kernels:
@@ -127,7 +183,8 @@ def demo_kernels(case: Case, *, latency_s: float, slower: float) -> DemoKernels:
         latency_s=latency_s,
         components={**parts, "idle": iteration_s - busy_s},
         busy=busy_s / iteration_s,
-        is_graph_replay=case.mode == "reduce-overhead",
+        is_graph_replay=is_replay,
+        timeline=tuple(_timeline(kernels, idle_s=iteration_s - busy_s)) if is_detailed else (),
     )
     sources = {text: _source(text) for _, text in made if text}
     return DemoKernels(
@@ -137,10 +194,56 @@ def demo_kernels(case: Case, *, latency_s: float, slower: float) -> DemoKernels:
     )
 
 
+def _rows_of(case: Case) -> Sequence[_DemoKernel]:
+    """Return the kernels of a case; their shares leave a part of the iteration idle."""
+    rows = list(_EAGER if case.mode == "eager" else _COMPILED)
+    if case.dtype is Dtype.FP32:
+        rows[0] = _PLAIN_GEMM
+    if case.model in _VISION:
+        rows[:2] = [_CONVOLUTION]
+    if case.phase is not Phase.TRAINING:
+        return rows
+    # Backward takes half of the time, and the optimizer its share.
+    half = [replace(row, share=0.6 * row.share) for row in rows]
+    return [*half, _BACKWARD, _ADAM]
+
+
+def _with_details(kernel: Kernel, case: Case, *, peaks: Mapping[str, float]) -> Kernel:
+    """Return `kernel` with operations, bytes and launch parameters."""
+    copy = peaks[_COPY]
+    if kernel.kind in ("gemm", "convolution", "attention"):
+        limit = peaks["bf16_flops_per_s" if case.dtype == "bf16" else "fp32_flops_per_s"]
+        flops = _OF_FLOPS * limit * kernel.mean_s
+        num_bytes, roofline = flops / (2 * limit / copy), _OF_FLOPS
+    else:
+        num_bytes = _OF_BYTES * copy * kernel.mean_s
+        flops, roofline = _INTENSITY * num_bytes, _OF_BYTES
+    launch = {"grid": [1024, 1, 1], "block": [128, 1, 1], "registers": 96, **kernel.launch}
+    return replace(
+        kernel,
+        flops=flops,
+        num_bytes=num_bytes,
+        roofline=roofline,
+        launch=launch,
+    )
+
+
+def _timeline(kernels: Sequence[Kernel], *, idle_s: float) -> Iterator[TimelineSpan]:
+    """Yield the calls of an iteration, layer by layer, with equal gaps between layers."""
+    at_s = 0.0
+    for _layer in range(NUM_LAYERS):
+        for index, kernel in enumerate(kernels):
+            for _call in range(round(kernel.count) // NUM_LAYERS):
+                yield TimelineSpan(start_s=at_s, duration_s=kernel.mean_s, lane=0, kernel=index)
+                at_s += kernel.mean_s
+        at_s += idle_s / NUM_LAYERS
+
+
 def _kernel(row: _DemoKernel, *, total_s: float, iteration_s: float, text: str) -> Kernel:
     count = float(row.calls_a_layer * NUM_LAYERS)
     mean_s = total_s / count
     is_generated = bool(text)
+    line, code = _LINES[row.kind]
     return Kernel(
         name=row.name,
         label=row.name.rpartition("_")[0] if is_generated else row.name,
@@ -157,9 +260,17 @@ def _kernel(row: _DemoKernel, *, total_s: float, iteration_s: float, text: str) 
         source_hash=_source(text).hash if is_generated else "",
         config={"num_warps": 4, "XBLOCK": 1} if is_generated else {},
         origins=tuple(
-            Origin(node=name.partition(".")[2], target=name, module="encoder")
+            Origin(
+                node=name.partition(".")[2],
+                target=name,
+                module="encoder",
+                file=_FILE,
+                line=line,
+                code=code,
+            )
             for name in (row.operators if is_generated else ())
         ),
+        launch={} if is_generated else {CALL_LINES: {"encoder": f"{_FILE}:{line}"}},
     )
 
 

@@ -7,12 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from compile_hud.db.queries.outcomes import load_ended
-from compile_hud.db.queries.runs import load_runs_of, load_warnings
+from compile_hud.db.queries.runs import load_configs, load_runs_of, load_warnings
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.alerts.lifecycle import match_stored
-from compile_hud.runner.analysis.comparison.environment_diff import environment_diff, warnings_diff
+from compile_hud.runner.analysis.comparison.environment_diff import (
+    config_diff,
+    environment_diff,
+    warnings_diff,
+)
 from compile_hud.runner.analysis.detection.series_changes import STEP
 from compile_hud.runner.analysis.judging.attribution_evidence import EXPLAINED_KINDS, with_evidence
 
@@ -78,9 +82,11 @@ def _differences(store: Store, alerts: Sequence[Alert]) -> dict[str, dict[str, A
         return {}
     runs = load_runs_of(store, [run_id for both in bounds.values() for run_id in both])
     results = _results_of(store, alerts)
-    warnings = load_warnings(store, [result for both in results.values() for result in both])
+    ids = [result for both in results.values() for result in both]
+    warnings, configs = load_warnings(store, ids), load_configs(store, ids)
     return {
         alert_id: {
+            **_config_diff(results.get(alert_id), configs),
             **environment_diff(runs[good], after=runs[bad]),
             **_warnings_diff(results.get(alert_id), warnings),
         }
@@ -110,3 +116,13 @@ def _warnings_diff(
         return {}
     good, bad = results
     return warnings_diff(warnings.get(good, ()), after=warnings.get(bad, ()))
+
+
+def _config_diff(
+    results: tuple[str, str] | None, configs: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return the differences of the inputs and sizes; none for a result that recorded neither."""
+    if results is None or not configs.keys() >= set(results):
+        return {}
+    good, bad = results
+    return config_diff(configs[good], after=configs[bad])

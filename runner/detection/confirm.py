@@ -232,9 +232,9 @@ class _Confirming:
         num_launches = self._bench.settings.num_launches
         if num_launches * needed_s > remaining_s:
             reason = (
-                f"measuring it again takes about {clock(num_launches * needed_s)}, of"
-                f" {clock(self._budget_s)} there were {clock(remaining_s)} left;"
-                " [run] confirm_share sets how much there is"
+                f"not re-measured: it takes about {clock(num_launches * needed_s)}, and"
+                f" {clock(remaining_s)} of the confirmation budget of {clock(self._budget_s)}"
+                " are left ([run] confirm_share)"
             )
             return [not_measured(reason) for _ in group], {}
         try:

@@ -65,7 +65,7 @@ class ComparisonConfirmer:
         other = bench.baseline(baseline.run.revision)
         how = "alone" if other is None else f"in turn with toolchain {other.name}"
         verb = "is" if len(suspects) == 1 else "are"
-        text = f"{counted(len(suspects), 'suspect')} {verb} measured again {how}"
+        text = f"{counted(len(suspects), 'suspect')} {verb} re-measured {how}"
         self.notify(LogMessage(text=text))
         if other is not None:
             limits = PairLimits(fail_above=self.fail_above, num_cases=len(suspects))
@@ -111,11 +111,11 @@ def with_bench(
                 repeated = measure(bench)
         except (ExecutorError, UnknownNameError) as error:
             if not interrupts.were_requested():
-                notify(LogMessage(text=f"{what} are not measured again: {error}", is_warning=True))
+                notify(LogMessage(text=f"{what} are not re-measured: {error}", is_warning=True))
         finally:
             bench.close()
     if interrupts.were_requested():
-        raise RunInterrupted(f"stopped while {what} were measured again")
+        raise RunInterrupted(f"stopped while {what} were re-measured")
     return repeated
 
 
@@ -139,7 +139,7 @@ def _with_conclusion(row: CaseComparison, repeated: CaseComparison | None) -> Ca
     if not row.comparison.is_failure or repeated is None:
         return row
     if repeated.comparison.is_failure:
-        reason = f"measured again: confirmed. {repeated.comparison.reason}"
+        reason = f"re-measured: confirmed. {repeated.comparison.reason}"
     else:
         reason = f"not confirmed: {_change(row.comparison)} at first, {repeated.comparison.reason}"
     return dataclasses.replace(

@@ -25,7 +25,7 @@ from compile_hud.runner.execution.paired_launches import (
 )
 from compile_hud.runner.execution.run_plan import recorded_settings, settings_for
 from compile_hud.runner.planning.plan import plan_case
-from compile_hud.runner.protocol.messages import MeasureSettings
+from compile_hud.runner.protocol.messages import MeasureSettings, TracePolicy
 from compile_hud.runner.workspace import Workspace
 
 
@@ -47,9 +47,11 @@ class Bench:
     def __init__(self, run: Run, *, workspace: Workspace) -> None:
         self._run = run
         self._workspace = workspace
-        # The allocator history belongs to the run; a re-measurement records none.
+        # The allocator history and the compiler's log belong to the run, not to a re-measurement.
         self._settings = dataclasses.replace(
-            recorded_settings(run, default=workspace.config.measure), memory_snapshot=False
+            recorded_settings(run, default=workspace.config.measure),
+            memory_snapshot=False,
+            compile_trace=TracePolicy.NEVER.value,
         )
         self._executors: list[Executor] = []
         self._candidate: Toolchain | None = None

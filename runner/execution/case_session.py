@@ -17,9 +17,9 @@ from pathlib import Path
 from types import MappingProxyType
 
 from compile_hud.db.jobs.live_log import LOG_NAME
-from compile_hud.db.records.ids import timed_id
 from compile_hud.db.records.results import CaseResult, Outcome
 from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.db.shared.ids import timed_id
 from compile_hud.runner.execution.executor import CaseOrder
 from compile_hud.runner.execution.launch_aggregation import (
     Ending,
@@ -29,12 +29,14 @@ from compile_hud.runner.execution.launch_aggregation import (
     report_of_ending,
 )
 from compile_hud.runner.execution.worker_process import WorkerHost, tail
+from compile_hud.runner.persistence.compile_traces import CompileTraces
 from compile_hud.runner.protocol.messages import (
     STEP_SUFFIX,
     CacheState,
     LaunchReport,
     LaunchRequest,
     MeasureSettings,
+    TracePolicy,
 )
 
 # The rest stays for the runner, the dashboard and the page cache.
@@ -65,6 +67,7 @@ class LocalSession:
         snapshot_path: str = "",
         oracle_dir: str = "",
         known_code: Mapping[str, str] = MappingProxyType({}),
+        compile_traces: CompileTraces | None = None,
     ) -> None:
         self._order = order
         self._host = host
@@ -75,6 +78,9 @@ class LocalSession:
         self._snapshot_path = snapshot_path
         self._oracle_dir = oracle_dir
         self._known_code = known_code
+        self._compile_traces = compile_traces
+        # Paths of the compiler's log; None until the end of the case is known.
+        self._compile_trace: dict[str, str] | None = None
         self._started_at = now()
         # Every `finish` uses the same id, since files on the disk carry it in their names.
         self._result_id = timed_id(self._started_at)
@@ -103,7 +109,44 @@ class LocalSession:
             log_tail=tail(self._folder / LOG_NAME),
         )
         result = replace(result, warnings=(*result.warnings, *self._cut_short(result)))
-        return self._amend(result, self._trace)
+        result = self._amend(result, self._trace)
+        if paths := self._compile_trace_of(result):
+            result = replace(result, details={**result.details, "compile_trace": paths})
+        return result
+
+    def _compile_trace_of(self, result: CaseResult) -> dict[str, str]:
+        """Return the paths of the log of the case, compiled once more if the policy chooses it."""
+        if self._compile_traces is None:
+            return {}
+        if self._compile_trace is None:
+            self._compile_trace = {}
+            policy = TracePolicy(self._order.settings.compile_trace)
+            if self._compile_traces.is_chosen(result, policy=policy):
+                folder = self._compile_traces.folder_of(result.case, run_id=self._order.run_id)
+                self._compile_once_more(folder)
+                self._compile_trace = self._compile_traces.details(folder)
+        return self._compile_trace
+
+    def _compile_once_more(self, trace_folder: Path) -> None:
+        """Compile the case with an empty cache, in a launch that writes its log and no result."""
+        if self._is_cancelled() or self._left_s <= 0:
+            return
+        log = self._folder / "traced.log"
+        settings = replace(_with_memory_limit(self._order), turn_pipe="", device_lock="")
+        request = LaunchRequest(
+            case=self._order.case,
+            workload=self._order.workload,
+            settings=settings,
+            # The first launch would compute the oracle too.
+            launch=1,
+            cache_dir=str(self._folder / "traced"),
+            report_path=str(self._folder / "report-traced.json"),
+            log_path=str(log),
+            compile_trace_dir=str(trace_folder),
+        )
+        self._host.ask(
+            {"action": "launch", "request": request.to_json()}, log=log, timeout_s=self._left_s
+        )
 
     @property
     def _trace(self) -> Path:

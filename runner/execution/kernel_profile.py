@@ -13,6 +13,7 @@ from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.records.results import CaseResult, Measurement, Outcome
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.db.shared.trace_paths import trace_name
+from compile_hud.runner.analysis.stats.estimates import estimate
 from compile_hud.runner.errors import TraceError
 from compile_hud.runner.execution.utilisation import peaks_in_trace
 from compile_hud.runner.persistence.trace_store import copy_file
@@ -22,6 +23,8 @@ from compile_hud.runner.traces.profile import KernelReport, load_kernel_notes, r
 logger = logging.getLogger(__name__)
 
 NUM_KERNELS = "num_kernels"
+GUARD_S = "guard_s"
+GUARD_METHOD = "ranges of Dynamo's cache look-up in the trace, summed over each iteration"
 METHOD = "calls of kernels an iteration in the trace"
 
 
@@ -52,7 +55,7 @@ def with_kernels(result: CaseResult, *, trace: Path, peaks: Mapping[str, Any]) -
         result,
         kernels=report.kernels,
         sources=report.sources,
-        measurements=(*result.measurements, _count(report)),
+        measurements=(*result.measurements, _count(report), *_guard_check(report)),
         details={**result.details, "profile": profile.to_json()},
     )
 
@@ -85,4 +88,22 @@ def _count(report: KernelReport) -> Measurement:
         median=number,
         interval=(number, number),
         method=METHOD,
+    )
+
+
+def _guard_check(report: KernelReport) -> tuple[Measurement, ...]:
+    """Return the time of the guards, nothing where no compiled code was looked up."""
+    if not report.guard_s:
+        return ()
+    level = estimate(report.guard_s)
+    return (
+        Measurement(
+            metric=GUARD_S,
+            unit=METRICS[GUARD_S].unit,
+            samples=report.guard_s,
+            launches=(len(report.guard_s),),
+            median=level.value,
+            interval=(level.low, level.high),
+            method=GUARD_METHOD,
+        ),
     )

@@ -28,7 +28,15 @@ from compile_hud.runner.execution.executor import CaseOrder
 from compile_hud.runner.protocol.messages import OUT_OF_MEMORY_TEXTS, LaunchReport, Workload
 
 # These details are lists with an entry for each launch; others have the first launch's value.
-PER_LAUNCH_DETAILS = ("steps", "launch_wall_s", "compile", "sampling", "conditions", "telemetry")
+PER_LAUNCH_DETAILS = (
+    "steps",
+    "launch_wall_s",
+    "compile",
+    "compilations",
+    "sampling",
+    "conditions",
+    "telemetry",
+)
 
 # A timeout would cost the case its result, so there must be time for a slower launch.
 SPARE_TIME = 1.5

@@ -24,6 +24,8 @@ from compile_hud.runner.execution.executor import CaseOrder, CaseSession, MakeEx
 from compile_hud.runner.execution.kernel_profile import store_trace, with_kernels
 from compile_hud.runner.execution.utilisation import with_utilisation
 from compile_hud.runner.execution.worker_process import WorkerHost, tail
+from compile_hud.runner.persistence.compile_traces import FOLDER as TRACES_FOLDER
+from compile_hud.runner.persistence.compile_traces import CompileTraces
 from compile_hud.runner.protocol.messages import program
 from compile_hud.runner.system.toolchain_home import toolchain_home
 
@@ -108,6 +110,7 @@ class LocalExecutor:
         self._host = WorkerHost(python=python, home=self._home)
         self._work = (state_dir / WORK_FOLDER).absolute()
         self._snapshots = (state_dir / "snapshots").absolute()
+        self._compile_traces = CompileTraces((state_dir / TRACES_FOLDER).absolute(), python=python)
         # The spool is next to the pending results: storing a result moves its trace too.
         self._spool = (state_dir / "spool").absolute()
         self._is_cancelled = False
@@ -158,6 +161,7 @@ class LocalExecutor:
             snapshot_path=self._snapshot_path(order),
             oracle_dir=str(self._oracle_dir()),
             known_code=self._programs.others(order) if order.skips_same_code else {},
+            compile_traces=self._compile_traces,
         )
 
     def cancel(self) -> None:

@@ -316,7 +316,7 @@ def _defer(
         run_id = execution.run.id
         execution.write_all([budget.defer(side.order.case, run_id=run_id) for side in sides])
     deferred = counted(len(cases), "case")
-    context.notify(LogMessage(text=f"{budget.text}; put off to the next run: {deferred}"))
+    context.notify(LogMessage(text=f"{budget.text}; deferred to the next run: {deferred}"))
 
 
 def _record_heartbeats(executions: Sequence[_Execution], *, context: RunContext) -> None:

@@ -12,6 +12,7 @@ from compile_hud.db.ingest.imported_history import Imported
 from compile_hud.runner.interop.importers.named_counts import NamedCounts, merged_counts
 from compile_hud.runner.interop.importers.series_units import UnitChange
 from compile_hud.runner.interop.importers.vocabulary import ImportedMetric
+from compile_hud.runner.interop.runner_spans import RunnerSpans, merged_spans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,9 +21,9 @@ class ImportReport:
 
     `skipped` has the rows and values without a measurement, by reason, and `unread` the fields that
     no reader knows. `mixed` has the rows that became launches of a result with other settings, by
-    these settings. `changing_machines` are runners of one run each, so that no machine has a
-    history. A file that was imported before is not read again: `num_rows` is None, and
-    `num_untimed` counts the first row alone.
+    these settings. `runner_spans` has the times of machines that are runners. A file that was
+    imported before is not read again: `num_rows` is None, and `num_untimed` counts the first row
+    alone.
     """
 
     path: Path
@@ -35,7 +36,7 @@ class ImportReport:
     skipped: NamedCounts = field(default_factory=NamedCounts)
     unread: NamedCounts = field(default_factory=NamedCounts)
     mixed: NamedCounts = field(default_factory=NamedCounts)
-    changing_machines: tuple[str, ...] = ()
+    runner_spans: RunnerSpans = field(default_factory=RunnerSpans)
     num_untimed: int = 0
     metrics: tuple[ImportedMetric, ...] = ()
     unit_changes: tuple[UnitChange, ...] = ()
@@ -66,7 +67,7 @@ class ImportReport:
             "unread_first": self.unread.first_by_reason,
             "mixed": dict(self.mixed.num_by_reason),
             "mixed_first": self.mixed.first_by_reason,
-            "changing_machines": len(self.changing_machines),
+            "changing_machines": len(self.runner_spans.changing),
             "untimed": self.num_untimed,
             "unchanged": self.is_known,
             "unit_changes": [
@@ -106,9 +107,7 @@ def folder_report(path: Path, reports: Sequence[ImportReport]) -> ImportReport:
         skipped=merged_counts([report.skipped for report in read]),
         unread=merged_counts([report.unread for report in read]),
         mixed=merged_counts([report.mixed for report in read]),
-        changing_machines=tuple(
-            sorted({name for report in read for name in report.changing_machines})
-        ),
+        runner_spans=merged_spans(report.runner_spans for report in read),
         num_untimed=sum(report.num_untimed for report in reports),
         metrics=tuple(dict.fromkeys(metric for report in read for metric in report.metrics)),
         unit_changes=tuple(sorted({change for report in read for change in report.unit_changes})),

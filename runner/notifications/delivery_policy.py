@@ -8,6 +8,9 @@ does not block the queue. If that fails too, the receiver is paused: exponential
 jitter (https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/). Notifications
 that queued up meanwhile go out as one digest. A digest with an error response is halved, down to
 single messages.
+
+A test message is sent once, at once and alone: quiet hours and pauses do not defer it. A failure of
+it changes nothing for other messages; its success ends the pause of the receiver.
 """
 
 from __future__ import annotations
@@ -162,7 +165,7 @@ def apply_response(
             waiting.append(replace(item, due_at=context.at, num_together=together))
         else:
             waiting.append(item)
-    if attempt.was_made:
+    if attempt.was_made and (is_sent or not _is_test(attempt.delivery.notifications[0])):
         health = _health_after(health, attempt.response, context=context)
     return Queue(health=health, waiting=tuple(waiting))
 
@@ -187,6 +190,8 @@ def _answered(item: Notification, attempt: Attempt, *, context: DeliveryContext)
     if answer.kind is ResponseKind.SENT:
         return replace(item, state=NotificationState.SENT, last_error=answer.text)
     item = replace(item, last_error=answer.text)
+    if _is_test(item):
+        return replace(item, state=NotificationState.DROPPED)
     is_refused = answer.kind is ResponseKind.REFUSED
     if (is_refused and not delivery.is_digest) or item.num_attempts >= context.policy.max_attempts:
         return replace(item, state=NotificationState.DEAD)
@@ -214,10 +219,14 @@ def next_delivery(
     sending = [item for item in queue.waiting if item.state is NotificationState.SENDING]
     if any(_is_leased(item, context) for item in sending):
         return queue, None
+    tests = [item for item in _waiting(queue) if _is_test(item) and item.id not in attempted]
     paused_until = queue.health.held_until
-    if paused_until is not None and paused_until > context.at and not (is_probe or sending):
+    is_paused = paused_until is not None and paused_until > context.at
+    if is_paused and not (is_probe or sending or tests):
         return queue, None
-    chosen = _interrupted(queue, sending) if context.quiet is Quiet.ALL else []
+    chosen = tests[:1]
+    if not chosen and context.quiet is Quiet.ALL:
+        chosen = _interrupted(queue, sending)
     chosen = chosen or _next(queue, context, attempted=attempted, is_probe=is_probe)
     if not chosen:
         return queue, None
@@ -247,6 +256,10 @@ def _is_leased(item: Notification, context: DeliveryContext) -> bool:
     if is_gone is None:
         return item.attempted_at + timedelta(seconds=context.policy.lease_s) > context.at
     return not is_gone
+
+
+def _is_test(item: Notification) -> bool:
+    return item.kind is AlertChangeKind.TEST
 
 
 def _interrupted(queue: Queue, sending: Sequence[Notification]) -> list[Notification]:

@@ -19,7 +19,7 @@ from compile_hud.db.shared.text import (
     with_kind,
 )
 from compile_hud.runner.analysis.judging.attribution_evidence import SINCE_LAST_GOOD, WHILE_DRIFTING
-from compile_hud.runner.format import levels, percent
+from compile_hud.runner.format import levels, percent, quantity
 from compile_hud.runner.notifications.dispatcher import (
     MAX_ALERTS_SHOWN,
     MAX_ITEMS_SHOWN,
@@ -31,6 +31,7 @@ from compile_hud.runner.notifications.dispatcher import (
 MAX_PICTURES_SHOWN = 3
 # The limit is per alert: its kernel page has the rest.
 MAX_KERNELS_SHOWN = 3
+MAX_FINDINGS_SHOWN = 3
 _TITLE_LENGTH = 200
 _SETTLED = {str(state) for state in (AlertState.FIXED, AlertState.EXPECTED, AlertState.NOISE)}
 _PART_LENGTH = 300
@@ -222,8 +223,17 @@ def _kernels(alert: Mapping[str, Any]) -> str:
     return f"kernels: {', '.join(top)}" if top else ""
 
 
-# The order in a message: first bad revision, cause, other changes, kernels.
-_SHARED = (_first_bad, _cause, _other_changes, _kernels)
+def _findings(alert: Mapping[str, Any]) -> str:
+    """Return the new findings since the last good run with their costs, "" without any."""
+    new = [
+        f"{row['code']} {quantity(row['cost_s'], unit='s')}" if row["cost_s"] else str(row["code"])
+        for row in alert["cause"].get("findings", ())[:MAX_FINDINGS_SHOWN]
+    ]
+    return f"new findings: {', '.join(new)}" if new else ""
+
+
+# The order in a message: first bad revision, cause, other changes, findings, kernels.
+_SHARED = (_first_bad, _cause, _other_changes, _findings, _kernels)
 
 
 def _short(text: str, *, limit: int = _PART_LENGTH) -> str:

@@ -40,6 +40,11 @@ class QuietHours:
     start: int
     end: int
 
+    def __str__(self) -> str:
+        """Return the hours as in hud.toml, for the same days in one form."""
+        hours = f"{_clock(self.start)}-{_clock(self.end)}"
+        return hours if len(self.days) == len(DAYS) else f"{_days_text(self.days)} {hours}"
+
     def contains(self, local: datetime) -> bool:
         """Return whether the wall clock shows one of these hours."""
         minute = local.hour * 60 + local.minute
@@ -72,6 +77,10 @@ class WeeklyTime:
 
     day: int
     minute: int
+
+    def __str__(self) -> str:
+        """Return the time as in hud.toml."""
+        return f"{DAYS[self.day]} {_clock(self.minute)}"
 
     def last(self, moment: datetime, *, timezone: str) -> datetime:
         """Return the latest such time at or before `moment`."""
@@ -123,3 +132,21 @@ def _days(text: str | None) -> frozenset[int]:
 def _minute(hour: str, minute: str) -> int | None:
     total = int(hour) * 60 + int(minute)
     return total if int(minute) < 60 and total <= _MINUTES_A_DAY else None
+
+
+def _clock(minute: int) -> str:
+    return "{:02}:{:02}".format(*divmod(minute, 60))
+
+
+def _days_text(days: frozenset[int]) -> str:
+    """Return weekdays as `mon-fri` or `sat,sun`; two neighbours are no range."""
+    runs: list[list[int]] = []
+    for day in sorted(days):
+        if runs and runs[-1][-1] == day - 1:
+            runs[-1].append(day)
+        else:
+            runs.append([day])
+    return ",".join(
+        f"{DAYS[run[0]]}-{DAYS[run[-1]]}" if len(run) > 2 else ",".join(DAYS[day] for day in run)
+        for run in runs
+    )

@@ -103,7 +103,7 @@ def _nothing_planned(
         others = " or ".join(sorted(theirs))
         return (
             f"nothing to measure: the phase of {', '.join(variants)} is {others},"
-            f" not {' or '.join(phases)}. Ask for it with `--phase`."
+            f" not {' or '.join(phases)}. Select it with `--phase`."
         )
     return (
         f"nothing to measure: none of {', '.join(spec.name for spec in specs)}"
@@ -194,4 +194,4 @@ def find_names(patterns: Iterable[str], *, known: Collection[str], kind: str) ->
 def _no_such(kind: str, name: str, known: Collection[str]) -> str:
     near = near_names(name, known)
     suggestion = f" Did you mean {near}?" if near else ""
-    return f"no {kind} {name!r}.{suggestion} There is {', '.join(known)}."
+    return f"no {kind} {name!r}.{suggestion} Available: {', '.join(known)}."

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from compile_hud.db.records.ids import timed_id
 from compile_hud.db.records.results import DEFERRED, Case, CaseResult, Outcome
+from compile_hud.db.shared.ids import timed_id
 from compile_hud.runner.format import clock
 
 T = TypeVar("T")

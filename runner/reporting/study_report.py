@@ -272,7 +272,7 @@ def cell_text(cell: StudyCell, *, metric: str) -> str:
     if cell.estimate is None:
         return cell.why
     text = estimate_text(cell.estimate, metric=metric)
-    notes = [f"{number} ran as {mode}" for mode, number in cell.ran_as]
+    notes = [f"{number} fell back to {mode}" for mode, number in cell.ran_as]
     return f"{text} ({', '.join(notes)})" if notes else text
 
 

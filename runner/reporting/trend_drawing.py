@@ -37,7 +37,7 @@ def trend_svg(trend: ModeTrend, *, marks: Sequence[TrendMark]) -> str:
     low, high = _range(trend)
     y_of = _value_scale(low, high)
     x_of = _time_scale(points[0].run.at, points[-1].run.at)
-    words = f"{trend.group} {trend.mode}".strip()
+    words = f"{trend.label} {trend.mode}".strip()
     label = f"{words}: {quantity(points[-1].value, unit=trend.unit)}, {change_text(trend)}"
     parts = [
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}" role="img"'

@@ -21,15 +21,23 @@ from compile_hud.runner.analysis.trends.answers import (
     headline,
 )
 from compile_hud.runner.analysis.trends.documents import trends_csv
-from compile_hud.runner.analysis.trends.records import PASS_RATE, ModeTrend, ModeTrends
+from compile_hud.runner.analysis.trends.records import ModeTrend, ModeTrends
 from compile_hud.runner.format import quantity
 from compile_hud.runner.reporting.trend_drawing import trend_svg
-from compile_hud.runner.reporting.trend_text import event_lines, metric_title, trend_bars
+from compile_hud.runner.reporting.trend_text import (
+    SYNTHETIC,
+    counts_title,
+    event_lines,
+    label_title,
+    metric_title,
+    trend_bars,
+)
 
 METHOD = (
-    "Each value is a geometric mean over the models with a number in every mode, by their newest"
-    " results. The means are linked: a model that comes or goes moves no trend. Brackets are 95 %"
-    " intervals of measuring the first and the newest run again."
+    "Each value is a geometric mean over the models of a phase with a number in every mode, by"
+    " their newest results. The shapes and dtypes of a model are averaged first. The means are"
+    " linked: a model that comes or goes moves no trend. Brackets are 95 % intervals: those of"
+    " first and newest are of the launches of that run, that of the change also of two nights."
 )
 _MAX_EVENTS = 100
 _TEMPLATE = "trend_report.html"
@@ -38,7 +46,10 @@ _COLUMNS = ("mode", "trend", "first", "newest", "change", "95 %")
 
 def report_markdown(trends: ModeTrends, *, at: datetime) -> str:
     """Return the report as Markdown, with a table for each metric."""
-    parts = [f"# {_plain(headline(trends))}", _scope(trends, at=at), METHOD]
+    parts = [f"# {_plain(headline(trends))}"]
+    if trends.is_synthetic:
+        parts.append(f"**{SYNTHETIC}**")
+    parts += [_scope(trends, at=at), METHOD]
     for metric, own in groupby(trends.trends, key=lambda trend: trend.metric):
         parts += [f"## {metric_title(metric).capitalize()}", _table(list(own))]
     if lines := [f"- {_plain(line)}" for line in event_lines(trends, limit=_MAX_EVENTS)]:
@@ -63,6 +74,7 @@ def report_html(trends: ModeTrends, *, at: datetime) -> str:
         num_runs=counted(len(trends.runs), "run"),
         at=at,
         method=METHOD,
+        synthetic=SYNTHETIC if trends.is_synthetic else "",
         sections=list(_sections(trends)),
         events=list(event_lines(trends, limit=_MAX_EVENTS)),
         csv=f"data:text/csv;base64,{csv}",
@@ -73,13 +85,13 @@ def _sections(trends: ModeTrends) -> Iterator[dict[str, object]]:
     for metric, own in groupby(trends.trends, key=lambda trend: trend.metric):
         rows = [
             {
-                "name": " / ".join(name for name in (trend.group, trend.mode) if name),
+                "name": " / ".join(name for name in (trend.label, trend.mode) if name),
                 "cells": _cells(trend),
                 "chart": trend_svg(trend, marks=trends.marks),
             }
             for trend in own
         ]
-        yield {"title": metric_title(metric), "counts": _counts_name(metric), "rows": rows}
+        yield {"title": metric_title(metric), "counts": counts_title(metric), "rows": rows}
 
 
 def _scope(trends: ModeTrends, *, at: datetime) -> str:
@@ -92,11 +104,11 @@ def _scope(trends: ModeTrends, *, at: datetime) -> str:
 
 
 def _table(trends: Sequence[ModeTrend]) -> str:
-    by = trends[0].by
-    names = (*([by] if by else []), *_COLUMNS, _counts_name(trends[0].metric))
+    name = label_title(trends)
+    names = (*([name] if name else []), *_COLUMNS, counts_title(trends[0].metric))
     rows = [
         (
-            *([_plain(trend.group)] if by else []),
+            *([_plain(trend.label)] if name else []),
             _plain(trend.mode),
             trend_bars(trend),
             *_cells(trend),
@@ -105,10 +117,6 @@ def _table(trends: Sequence[ModeTrend]) -> str:
     ]
     lines = [names, ("---",) * len(names), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def _counts_name(metric: str) -> str:
-    return "ok" if metric == PASS_RATE else "models"
 
 
 def _cells(trend: ModeTrend) -> tuple[str, ...]:

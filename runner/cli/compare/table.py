@@ -138,6 +138,7 @@ def differences_json(
                 "significant": row.comparison.is_significant,
                 "relevant": row.comparison.is_relevant,
                 "reason": row.comparison.reason,
+                "decided_by": row.comparison.decided_by or None,
                 **_estimate_json(row, fail_above=fail_above),
             }
             for row in rows

@@ -24,6 +24,7 @@ from compile_hud.db.records.kernels import (
     with_latency_shares,
 )
 from compile_hud.db.records.results import CaseResult, Outcome, Run
+from compile_hud.db.shared import text
 from compile_hud.db.shared.text import one_line, printable
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.kernels.standalone_script import script_of, title_of
@@ -306,7 +307,7 @@ def _facts(kernels: Sequence[Kernel], profile: Profile | None) -> list[tuple[str
     facts = [("kernels", f"{len(counts)}, {sum(counts):g} calls an iteration")]
     if profile is None:
         return facts
-    facts.append(("profiled", f"{profile.num_iterations} iterations"))
+    facts.append(("profiled", text.counted(profile.num_iterations, "iteration")))
     if profile.busy is not None:
         facts.append(("device", _device_text(profile)))
     if profile.overlap_s:

@@ -7,13 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from compile_hud.db.shared.text import (
-    counted,
-    one_line,
-    printable,
-    shortened,
-    signed_us,
-)
+from compile_hud.db.shared.text import counted, one_line, printable, shortened, signed_us
 from compile_hud.runner.analysis.kernels.change_classes import ChangeKind, KernelChange
 from compile_hud.runner.analysis.kernels.diff import KernelDiff
 from compile_hud.runner.analysis.kernels.rollup import PartChange

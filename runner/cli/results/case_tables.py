@@ -1,4 +1,4 @@
-"""The tables of `hud show`: compile time by phase, graph breaks, and the other shapes of a case."""
+"""The tables of `hud show`: findings, compile time, graph breaks, other shapes of a case."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from compile_hud.db.records.findings import Finding
+from compile_hud.db.records.metrics import CACHE_EVENTS
 from compile_hud.db.records.results import CaseResult, RunDocument
+from compile_hud.db.shared.compilations import PHASE_TITLES, compilations_of, phases_in
+from compile_hud.db.shared.compile_caches import cache_lookups
 from compile_hud.db.shared.text import first_line
 from compile_hud.runner.analysis.stats.estimates import estimate
 from compile_hud.runner.analysis.stats.rounds import speedups
@@ -25,8 +29,16 @@ _COLUMNS = (
     ("artifacts", "compile_artifacts_s"),
     ("break-even", "break_even_calls"),
     ("guards", "guards"),
+    ("guard check", "guard_s"),
 )
-_SPARE = ("guards", "artifacts", "aot", "dynamo", "inductor", "triton or C++")
+_SPARE = ("guards", "guard check", "artifacts", "aot", "dynamo", "inductor", "triton or C++")
+_FINDING_COLUMNS = (
+    Column(name="finding", is_whole=True),
+    Column(name="cost", is_number=True),
+    *(Column(name=name, is_prose=True) for name in ("reason", "where", "remedy")),
+)
+# A model that recompiles often has more; the longest say most.
+MAX_COMPILATIONS = 12
 _LOCATION_LISTS = (("graph_breaks", "graph break"), ("recompiles", "recompile"))
 
 
@@ -78,6 +90,110 @@ def _at(location: Mapping[str, Any]) -> str:
     if location.get("file") is None:
         return ""
     return f" at {Path(location['file']).name}:{location['line']} in {location['function']}"
+
+
+def print_findings(findings: Sequence[Finding]) -> None:
+    """Print a row for each finding of a case; nothing without any."""
+    if not findings:
+        return
+    console = stdout()
+    console.print("\nfindings", markup=False)
+    rows = [
+        (
+            item.code,
+            item.missing_cost_text if item.cost_s is None else quantity(item.cost_s, unit="s"),
+            item.text,
+            item.where.text or "-",
+            item.remedy,
+        )
+        for item in findings
+    ]
+    print_table(_FINDING_COLUMNS, rows=rows, console=console)
+
+
+def print_compilations(result: CaseResult) -> None:
+    """Print the phases of each compilation of the first launch; nothing without any."""
+    compilations = compilations_of(result.details)
+    if not compilations:
+        return
+    phases = phases_in(compilations)
+    console = stdout()
+    console.print("\ncompilations of the first launch", markup=False)
+    columns = (
+        Column(name="id", is_whole=True),
+        *(Column(name=PHASE_TITLES.get(name, name), is_number=True) for name in phases),
+        Column(name="total", is_number=True),
+        Column(name="ops", is_number=True),
+        Column(name="guards", is_number=True),
+        Column(name="function"),
+        Column(name="because", is_prose=True),
+    )
+    longest = sorted(compilations, key=lambda item: -item.total_s)[:MAX_COMPILATIONS]
+    rows = [
+        (
+            item.title,
+            *(_seconds(item.phases_s.get(name)) for name in phases),
+            _seconds(item.total_s),
+            _number(item.num_ops),
+            _number(item.num_guards),
+            item.location or "-",
+            first_line(item.reason) if item.reason else "-",
+        )
+        for item in compilations
+        if item in longest
+    ]
+    print_table(columns, rows=rows, spare=("guards", "ops"), console=console)
+    if len(compilations) > len(rows):
+        num_more = len(compilations) - len(rows)
+        console.print(f"{num_more} shorter ones; see `hud show RUN --json`", markup=False)
+
+
+def print_compiler_log(result: CaseResult) -> None:
+    """Print the command that shows the stored log of the compiler, and the path of its report."""
+    paths = result.details.get("compile_trace")
+    if not isinstance(paths, Mapping):
+        return
+    lines = [f"\nlog of the compiler: hud compiles {paths['folder']}"]
+    if report := paths.get("tlparse"):
+        lines.append(f"report of tlparse: {report}")
+    console = stdout()
+    for line in lines:
+        console.print(line, markup=False, soft_wrap=True)
+
+
+def _seconds(time_s: float | None) -> str:
+    return "-" if time_s is None else quantity(time_s, unit="s")
+
+
+def _number(count: int | None) -> str:
+    return "-" if count is None else f"{count:,}"
+
+
+def print_caches(result: CaseResult) -> None:
+    """Print the look-ups of each launch in the compile caches, and the reasons of misses."""
+    lookups = cache_lookups(result.details)
+    if not lookups:
+        return
+    console = stdout()
+    console.print("\ncompile caches", markup=False)
+    columns = (
+        Column(name="launch", is_whole=True),
+        Column(name="cache", is_whole=True),
+        *(Column(name=name, is_number=True) for name in CACHE_EVENTS),
+        Column(name="reason", is_prose=True),
+    )
+    rows = [
+        (
+            f"{item.launch} {item.state}",
+            item.title,
+            str(item.num_hits),
+            str(item.num_misses),
+            str(item.num_bypasses),
+            item.reasons_text or "-",
+        )
+        for item in lookups
+    ]
+    print_table(columns, rows=rows, console=console)
 
 
 def print_sweep(result: CaseResult) -> None:

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 from compile_hud.db.errors import NotFoundError
 from compile_hud.db.records.imported import was_timed
-from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.metrics import CACHE_METRICS, METRICS
 from compile_hud.db.records.results import CaseResult, Measurement, Outcome, RunDocument
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.db.shared.text import one_line, printable, runtime_text
@@ -72,9 +72,10 @@ def print_case(result: CaseResult) -> None:
         console.print(f"{'warning':10} {warning_text(warning)}", markup=False)
     if result.outcome is not Outcome.OK and result.log_tail.strip():
         console.print(f"\nthe end of its log:\n{printable(result.log_tail.rstrip())}", markup=False)
-    if result.measurements:
+    shown = [item for item in result.measurements if item.metric not in CACHE_METRICS]
+    if shown:
         console.print()
-        print_table(_COLUMNS, rows=measurement_rows(result.measurements), console=console)
+        print_table(_COLUMNS, rows=measurement_rows(shown), console=console)
 
 
 def warning_text(warning: RunWarning) -> str:

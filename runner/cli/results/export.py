@@ -56,7 +56,7 @@ class Format(click.ParamType[str]):
         if value not in FORMATS:
             near = near_names(str(value), FORMATS)
             hint = f" Did you mean {near}?" if near else ""
-            self.fail(f"no format {value!r}.{hint} There is {', '.join(FORMATS)}", param, ctx)
+            self.fail(f"no format {value!r}.{hint} Available: {', '.join(FORMATS)}", param, ctx)
         return str(value)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -21,6 +21,7 @@ from compile_hud.runner.interop.importers.folders import files_of
 from compile_hud.runner.interop.importers.history import MissingValuePolicy
 from compile_hud.runner.interop.importers.importer import READERS, HistoryImporter
 from compile_hud.runner.interop.importers.vocabulary import UNKNOWN, ImportedMetric
+from compile_hud.runner.interop.runner_spans import merged_spans
 from compile_hud.runner.workspace import Workspace
 
 # Objects until the youngest are collected, then collections until the next generation's.
@@ -45,7 +46,7 @@ _RARE_COLLECTIONS = (200_000, 10, 100)
 @click.option(
     "--machine",
     metavar="NAME",
-    help="The machine, if a file does not have it or has only the name of a runner.",
+    help="The machine, if a file does not have it; it replaces names and types of runners.",
 )
 @click.option(
     "--at",
@@ -89,9 +90,20 @@ def import_(
             reports.append(outcome)
             if not as_json:
                 _print_report(outcome, has_time=at is not None)
+    # A history with a file for each night has one runner in each file.
+    changing = merged_spans(report.runner_spans for report in reports).changing
     if as_json:
-        print_json({"files": [report.to_json() for report in reports], "errors": errors})
-    elif any(report.results.num_new or report.results.num_changed for report in reports):
+        print_json(
+            {
+                "files": [report.to_json() for report in reports],
+                "errors": errors,
+                "changing_machines": len(changing),
+            }
+        )
+        sys.exit(int(bool(errors)))
+    if changing and not any(report.runner_spans.changing for report in reports):
+        click.echo(_changing_text(changing))
+    if any(report.results.num_new or report.results.num_changed for report in reports):
         click.echo("`hud detect` judges what is new, `hud up` shows it")
     sys.exit(int(bool(errors)))
 
@@ -165,14 +177,18 @@ def _print_report(report: ImportReport, *, has_time: bool) -> None:
             f"  merged into one result {text}: benchmark.extra_info.variant or .shape tells"
             " such records apart"
         )
-    if machines := report.changing_machines:
-        click.echo(
-            f"  {counted(len(machines), 'machine')} with one run each, such as"
-            f" {printable(machines[0])}: --machine gives them one name and one history"
-        )
+    if machines := report.runner_spans.changing:
+        click.echo(f"  {_changing_text(machines)}")
     if report.num_untimed and not has_time:
         click.echo("  no time in the file; --at says when, without it the file's own time counts")
     _print_metrics(report)
+
+
+def _changing_text(machines: Sequence[str]) -> str:
+    return (
+        f"{counted(len(machines), 'machine')} of one night each, such as {printable(machines[0])}:"
+        " --machine gives them one name and one history"
+    )
 
 
 def _print_metrics(report: ImportReport) -> None:

@@ -8,14 +8,14 @@ from compile_hud.db.queries.latest import load_scopes
 from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.summaries import Scope
 from compile_hud.db.store import Store
-from compile_hud.runner.cli.output import say_when_empty
+from compile_hud.runner.cli.output import empty_text
 from compile_hud.runner.errors import NoSuchResult
 
 
 def selected_scope(store: Store, *, machine: str | None, toolchain: str | None) -> tuple[str, str]:
     """Return the machine and the toolchain, by default those that the page shows first."""
-    if say_when_empty(store):
-        raise NoSuchResult(f"the store {store.name} has no result", store=store.name)
+    if text := empty_text(store):
+        raise NoSuchResult(text, store=store.name)
     scopes = [scope for scope in load_scopes(store) if scope.has_cases]
     machine = machine or load_runs(store, limit=1)[0].run.machine
     fitting = [

@@ -8,12 +8,24 @@ import click
 
 from compile_hud.db.queries.results import load_document
 from compile_hud.db.queries.series import load_histories
-from compile_hud.db.records.results import REFERENCE_FAMILY, Run
+from compile_hud.db.records.results import REFERENCE_FAMILY, Run, RunDocument
 from compile_hud.db.shared.model_code import revisions_text
 from compile_hud.db.store import Store
+from compile_hud.runner.analysis.findings.documents import (
+    case_findings,
+    document_json,
+    with_findings,
+)
 from compile_hud.runner.analysis.judging.machine_state import CLOCKS, machine_history, machine_text
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
-from compile_hud.runner.cli.results.case_tables import print_compile, print_sweep
+from compile_hud.runner.cli.results.case_tables import (
+    print_caches,
+    print_compilations,
+    print_compile,
+    print_compiler_log,
+    print_findings,
+    print_sweep,
+)
 from compile_hud.runner.cli.results.case_text import find_case, print_case
 from compile_hud.runner.cli.run.command import print_results
 from compile_hud.runner.cli.tables import stdout
@@ -33,17 +45,13 @@ def show(workspace: Workspace, *, run_id: str, case_name: str | None, as_json: b
     """
     store = workspace.store()
     mark_killed_runs_interrupted(store, workspace.spool().processes)
-    document = load_document(store, run_id, has_kernels=as_json)
+    # The findings of a case need its kernels and those of eager.
+    document = load_document(store, run_id, has_kernels=as_json or case_name is not None)
     if case_name is not None:
-        result = find_case(document, case_name)
-        document = replace(document, results=(result,))
-    if as_json:
-        print_json(document.to_json())
+        _show_case(document, case_name, as_json=as_json)
         return
-    if case_name is not None:
-        print_case(document.results[0])
-        print_sweep(document.results[0])
-        print_compile(document)
+    if as_json:
+        print_json(document_json(document))
         return
     run = document.run
     facts = [
@@ -54,7 +62,7 @@ def show(workspace: Workspace, *, run_id: str, case_name: str | None, as_json: b
         ("toolchain", run.toolchain),
         ("revision", run.revision),
         *([("model code", code)] if (code := revisions_text(run)) else []),
-        ("machine", f"{run.machine} ({run.environment.get('device_name', 'unknown device')})"),
+        ("machine", f"{run.machine} ({run.environment.get('device_name') or 'unknown device'})"),
         ("machine is", _machine_of(run, store=store)),
     ]
     console = stdout()
@@ -63,6 +71,22 @@ def show(workspace: Workspace, *, run_id: str, case_name: str | None, as_json: b
     console.print()
     print_results(document)
     print_compile(document)
+
+
+def _show_case(document: RunDocument, name: str, *, as_json: bool) -> None:
+    result = find_case(document, name)
+    findings = case_findings(document, result)
+    document = replace(document, results=(result,))
+    if as_json:
+        print_json(with_findings(document, {result.id: findings}))
+        return
+    print_case(result)
+    print_findings(findings)
+    print_sweep(result)
+    print_compile(document)
+    print_compilations(result)
+    print_caches(result)
+    print_compiler_log(result)
 
 
 def _machine_of(run: Run, *, store: Store) -> str:

@@ -7,10 +7,17 @@ from itertools import groupby
 
 from compile_hud.db.shared.text import counted, printable
 from compile_hud.runner.analysis.trends.answers import change_interval_text, change_text
-from compile_hud.runner.analysis.trends.records import PASS_RATE, ModeTrend, ModeTrends
+from compile_hud.runner.analysis.trends.records import ModeTrend, ModeTrends
 from compile_hud.runner.cli.tables import Column, print_table, stdout
 from compile_hud.runner.format import quantity
-from compile_hud.runner.reporting.trend_text import event_lines, metric_title, trend_bars
+from compile_hud.runner.reporting.trend_text import (
+    SYNTHETIC,
+    counts_title,
+    event_lines,
+    label_title,
+    metric_title,
+    trend_bars,
+)
 
 
 def print_trends(shown: ModeTrends) -> None:
@@ -21,6 +28,8 @@ def print_trends(shown: ModeTrends) -> None:
         f"{shown.machine}, toolchain {shown.toolchain}: {counted(len(runs), 'run')} from"
         f" {runs[0].at:%Y-%m-%d} to {runs[-1].at:%Y-%m-%d}"
     )
+    if shown.is_synthetic:
+        console.print(SYNTHETIC, style="bold")
     console.print(printable(title), markup=False, soft_wrap=True)
     for metric, trends in groupby(shown.trends, key=lambda trend: trend.metric):
         console.print()
@@ -34,26 +43,26 @@ def print_trends(shown: ModeTrends) -> None:
 
 
 def _print_metric(trends: Sequence[ModeTrend]) -> None:
-    by = trends[0].by
+    name = label_title(trends)
     columns = [
-        *([Column(name=by)] if by else []),
+        *([Column(name=name)] if name else []),
         Column(name="mode"),
         Column(name="trend", is_whole=True),
         *(
             Column(name=name, is_number=True)
             for name in ("first", "newest", "change", "95 %", "least", "most")
         ),
-        Column(name="ok" if trends[0].metric == PASS_RATE else "models"),
+        Column(name=counts_title(trends[0].metric)),
     ]
-    rows = [_row(trend, has_group=bool(by)) for trend in trends]
+    rows = [_row(trend, has_label=bool(name)) for trend in trends]
     print_table(columns, rows=rows, spare=("most", "least", "trend", "95 %"))
 
 
-def _row(trend: ModeTrend, *, has_group: bool) -> tuple[str, ...]:
+def _row(trend: ModeTrend, *, has_label: bool) -> tuple[str, ...]:
     values = [point.value for point in trend.linked]
     newest = trend.points[-1]
     return (
-        *((trend.group,) if has_group else ()),
+        *((trend.label,) if has_label else ()),
         trend.mode,
         trend_bars(trend),
         *(quantity(value, unit=trend.unit) for value in (values[0], values[-1])),

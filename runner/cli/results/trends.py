@@ -24,8 +24,9 @@ from compile_hud.runner.analysis.trends.trends import (
     TrendSelection,
     range_start,
     trends_with_marks,
+    until,
 )
-from compile_hud.runner.cli.option_types import TimeOrDuration
+from compile_hud.runner.cli.option_types import LastMoment, TimeOrDuration
 from compile_hud.runner.cli.output import gather_options, json_option, print_json, with_workspace
 from compile_hud.runner.cli.results.scope import selected_scope
 from compile_hud.runner.cli.results.trend_tables import print_trends
@@ -42,6 +43,7 @@ class TrendOptions:
     """The range, the trends and the cases; None or empty for those that were left out."""
 
     since: timedelta | datetime
+    until: timedelta | datetime | None
     metrics: tuple[str, ...]
     modes: tuple[str, ...]
     by: str | None
@@ -63,6 +65,13 @@ TREND_OPTIONS = (
         default=_DEFAULT_RANGE,
         show_default="90d",
         help="The range, such as 30d or 12w, or its first date.",
+    ),
+    click.option(
+        "--until",
+        metavar="TIME",
+        type=LastMoment(),
+        show_default="now",
+        help="The end of the range: its last date, a time, or a duration before now.",
     ),
     click.option(
         "--metric",
@@ -102,15 +111,20 @@ TREND_OPTIONS = (
 def trends(workspace: Workspace, *, options: TrendOptions, as_json: bool, as_csv: bool) -> None:
     """Show how each mode developed: speedup, pass rate, compile time, memory and energy.
 
-    A value is a geometric mean over the models that have a number in every mode. A model that comes
-    or goes changes no trend. The trends are those of the page Trends.
+    A value is a geometric mean over the models of a phase that have a number in every mode. A model
+    that comes or goes changes no trend. The trends are those of the page Trends.
     """
     if as_json and as_csv:
         raise click.UsageError("--json and --csv exclude each other")
     now = workspace.dependencies.now()
     shown = load_trends(workspace.store(), options, now=now)
     if as_json:
-        print_json({"since": since_of(options, now=now).isoformat(), **trends_json(shown)})
+        end = until_of(options, now=now)
+        bounds = {
+            "since": since_of(options, now=now).isoformat(),
+            "until": None if end is None else end.isoformat(),
+        }
+        print_json({**bounds, **trends_json(shown)})
     elif as_csv:
         click.echo(trends_csv(shown.trends), nl=False)
     else:
@@ -121,7 +135,7 @@ def load_trends(store: Store, options: TrendOptions, *, now: datetime) -> ModeTr
     """Return the trends that `options` select; raise NoSuchResult for none."""
     machine, toolchain = selected_scope(store, machine=options.machine, toolchain=options.toolchain)
     metrics = options.metrics or TREND_METRICS
-    since = since_of(options, now=now)
+    since, end = since_of(options, now=now), until_of(options, now=now)
     inputs = load_trend_inputs(
         store,
         machine=machine,
@@ -130,7 +144,7 @@ def load_trends(store: Store, options: TrendOptions, *, now: datetime) -> ModeTr
         metrics=[name for name in metrics if name != PASS_RATE],
     )
     shown = trends_with_marks(
-        inputs.history,
+        inputs.history if end is None else until(inputs.history, end),
         alerts=inputs.alerts,
         remarks=inputs.annotations,
         environments=inputs.environments,
@@ -142,9 +156,10 @@ def load_trends(store: Store, options: TrendOptions, *, now: datetime) -> ModeTr
         ),
     )
     if not shown.trends:
+        range_end = f" until {end:%Y-%m-%d %H:%M}" if end else ""
         raise NoSuchResult(
             f"no result of a mode of torch.compile on {machine} (toolchain {toolchain}) since"
-            f" {since:%Y-%m-%d} fits these filters. `hud runs` lists the runs",
+            f" {since:%Y-%m-%d}{range_end} fits these filters. `hud runs` lists the runs",
             machine=machine,
             toolchain=toolchain,
             since=since,
@@ -164,6 +179,22 @@ def since_of(options: TrendOptions, *, now: datetime) -> datetime:
     if since % timedelta(days=1):
         return now - since
     return range_start(now, num_days=since.days)
+
+
+def until_of(options: TrendOptions, *, now: datetime) -> datetime | None:
+    """Return the last moment of the range, None for now; raise BadParameter for an empty range."""
+    if options.until is None:
+        return None
+    try:
+        end = options.until if isinstance(options.until, datetime) else now - options.until
+    except OverflowError:
+        end = datetime.min.replace(tzinfo=now.tzinfo)
+    if end < since_of(options, now=now):
+        raise click.BadParameter(
+            f"{end:%Y-%m-%d %H:%M} is before the range begins; give an earlier --since",
+            param_hint="'--until'",
+        )
+    return end
 
 
 def _condition(options: TrendOptions) -> Callable[[Case], bool]:

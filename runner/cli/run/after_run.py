@@ -107,9 +107,7 @@ def _confirm(
         )
         alerts += confirmed.alerts
         if confirmed.is_interrupted:
-            raise RunInterrupted(
-                "stopped while suspects were measured again; the run and what was found are kept"
-            )
+            raise RunInterrupted("stopped during confirmation; the run and its alerts are stored")
     return alerts
 
 

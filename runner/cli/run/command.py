@@ -17,7 +17,10 @@ from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.metrics import speedup_latencies, speedup_name
 from compile_hud.db.records.results import CaseResult, Outcome, RunDocument, RunState
-from compile_hud.db.shared.text import counted, first_line
+from compile_hud.db.shared.text import counted, first_line, own_eager_text
+from compile_hud.runner.analysis.comparison.eager_processes import of_results
+from compile_hud.runner.analysis.findings.documents import document_json
+from compile_hud.runner.analysis.stats.estimates import Estimate
 from compile_hud.runner.cli.exit_codes import EXIT_INTERRUPTED
 from compile_hud.runner.cli.options import (
     CaseOptions,
@@ -34,7 +37,7 @@ from compile_hud.runner.cli.run.ray import ExecutorOptions, executor_options, me
 from compile_hud.runner.cli.tables import Column, print_table, stderr, stdout
 from compile_hud.runner.config.load import CURRENT_TOOLCHAIN
 from compile_hud.runner.errors import DocumentNotWritten, ResumeError
-from compile_hud.runner.format import distinct, metric, mode_text
+from compile_hud.runner.format import distinct, metric, mode_text, quantity
 from compile_hud.runner.planning.suites import Selection, custom_suite
 from compile_hud.runner.protocol.files import write_json
 from compile_hud.runner.run_requests import AUTO_DEVICE, RunRequest, execute_together
@@ -222,6 +225,8 @@ def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
     taken = [result.measurement("speedup") for _, result in results]
     methods = [speedup.method for speedup in taken if speedup is not None]
     latencies = speedup_latencies(methods)
+    loads = [of_results(document.results) for document in documents]
+    by_label = dict(zip(labels, loads, strict=True))
     rows = [
         (
             result.case.model,
@@ -236,7 +241,7 @@ def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
             metric(result, "compile_cold_s"),
             metric(result, "compile_warm_s"),
             metric(result, "peak_bytes"),
-            "" if result.outcome is Outcome.OK else shorten(result.reason),
+            _remark(result, own_eager=by_label[label].get(result.case.key)),
         )
         for label, result in results
     ]
@@ -259,6 +264,13 @@ def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
     )
 
 
+def _remark(result: CaseResult, *, own_eager: Estimate | None) -> str:
+    """Return the reason of a bad outcome, or that the load of eager's own process differed."""
+    if result.outcome is not Outcome.OK:
+        return shorten(result.reason)
+    return "" if own_eager is None else own_eager_text(quantity(own_eager.value, unit="s"))
+
+
 def _print_notes(
     documents: Sequence[RunDocument],
     *,
@@ -273,7 +285,7 @@ def _print_notes(
     every = [result for document in documents for result in document.results]
     # Interleaved toolchains defer the same cases.
     if num_deferred := len({result.case.key for result in every if result.is_deferred}):
-        text = f"put off {counted(num_deferred, 'case')}: the suite's time budget was spent"
+        text = f"deferred {counted(num_deferred, 'case')}: the suite's time budget was spent"
         console.print(text, markup=False)
     if warnings := warning_text(results):
         console.print(warnings, markup=False)
@@ -363,7 +375,7 @@ def _check_folder(path: str) -> None:
 
 
 def _write_documents(documents: Sequence[RunDocument], path: str) -> None:
-    contents = [document.to_json() for document in documents]
+    contents = [document_json(document) for document in documents]
     content = contents[0] if len(contents) == 1 else contents
     if path == "-":
         print_json(content)

@@ -29,14 +29,11 @@ from compile_hud.runner.interop.importers.case_evidence import CaseEvidence, res
 from compile_hud.runner.interop.importers.named_counts import NamedCounts
 from compile_hud.runner.interop.importers.series_units import SeriesUnits
 from compile_hud.runner.interop.importers.vocabulary import UNKNOWN, ImportedMetric, clean_name
+from compile_hud.runner.interop.runner_spans import RunnerSpans
 
 _DAY_S = 86_400
 _GAP_S = 1_800
 _DIGEST_LENGTH = 20
-# Machines with one run each on fewer days may be several devices of one night.
-_MIN_NIGHTS = 3
-# Few runners of a pool return by chance.
-_MIN_SINGLE_SHARE = 0.8
 _IMPORTED_ID = re.compile(rf"{IMPORT_TRIGGER}-[0-9a-f]{{{_DIGEST_LENGTH}}}")
 # Possible settings of a measurement, in the order of their names.
 Settings = tuple[tuple[str, str], ...]
@@ -46,8 +43,8 @@ Settings = tuple[tuple[str, str], ...]
 class RowOrigin:
     """The origin of rows. `workflow` groups rows of one workflow, empty if unknown.
 
-    `is_runner_name` means that the machine has the name of its runner, which may be another host
-    each night.
+    `is_runner` means that the machine has the name or the type of its runner, which may be another
+    host each night.
 
     `facts` are those of the environment, `about` is further information, both as JSON text. `run`
     is the id of an exported run in its original store, else empty.
@@ -61,7 +58,7 @@ class RowOrigin:
     facts: str
     about: str
     run: str = ""
-    is_runner_name: bool = False
+    is_runner: bool = False
 
     @property
     def toolchain(self) -> str:
@@ -137,24 +134,12 @@ class HistoryBuilder:
         self.mixed = NamedCounts(max_named=1)
         # The origin and the settings of the previous row, by case and metric.
         self._settings: dict[tuple[int, int], tuple[int, float | None, tuple[Case, Settings]]] = {}
-        # The days of the runs of each machine with the name of a runner.
-        self._days: dict[str, list[int]] = {}
+        # Empty until all documents were made.
+        self.runner_spans = RunnerSpans()
 
     @property
     def num_rows(self) -> int:
         return len(self._times)
-
-    @property
-    def changing_machines(self) -> tuple[str, ...]:
-        """Return the machines of one run each, where every night has the name of another runner.
-
-        Empty until all documents were made, and where runners have lasting names.
-        """
-        single = {name: days[0] for name, days in self._days.items() if len(days) == 1}
-        is_changing = len(set(single.values())) >= _MIN_NIGHTS and len(
-            single
-        ) >= _MIN_SINGLE_SHARE * len(self._days)
-        return tuple(sorted(single)) if is_changing else ()
 
     @property
     def newest_row_at(self) -> datetime | None:
@@ -254,8 +239,8 @@ class HistoryBuilder:
         is_imported = _IMPORTED_ID.fullmatch(origin.run)
         run_id = origin.run if is_imported else f"{IMPORT_TRIGGER}-{_digest(origin, when)}"
         at = datetime.fromtimestamp(at_s, timezone.utc)
-        if origin.is_runner_name:
-            self._days.setdefault(origin.machine, []).append(int(at_s // _DAY_S))
+        if origin.is_runner:
+            self.runner_spans.add(origin.machine, first_s=at_s, last_s=at_s)
         by_case: dict[int, CaseEvidence] = {}
         for row in rows.tolist():
             evidence = by_case.setdefault(self._columns["case"][row], CaseEvidence())

@@ -201,7 +201,7 @@ class HistoryImporter:
             skipped=reader.skipped,
             unread=reader.unread,
             mixed=history.mixed,
-            changing_machines=history.changing_machines,
+            runner_spans=history.runner_spans,
             num_untimed=history.num_untimed,
             metrics=history.metrics,
             unit_changes=tuple(sorted(units.changes)),
@@ -238,24 +238,6 @@ class HistoryImporter:
         for position, imported in zip(positions, done, strict=True):
             self._done.setdefault(position, []).append(imported)
         self._documents, self._size = {}, 0
-
-
-def import_file(
-    path: Path,
-    *,
-    store: Store,
-    missing_values: MissingValuePolicy,
-    format_name: str | None,
-    now: datetime,
-) -> ImportReport:
-    """Import one file and return the report; raise ImportFailed, and the store's errors."""
-    importer = HistoryImporter(
-        store, missing_values=missing_values, format_name=format_name, now=lambda: now
-    )
-    (report,) = importer.reports([path])
-    if isinstance(report, ImportFailed):
-        raise report
-    return report
 
 
 def _no_rows(path: Path, *, format_name: str, skipped: NamedCounts) -> ImportFailed:

@@ -39,15 +39,14 @@ def arch_of(benchmark: Mapping[str, Any]) -> str:
 def environment_facts(
     record: Mapping[str, Any], runner: Mapping[str, Any], *, machine: str
 ) -> dict[str, Any]:
-    """Return the facts of the environment, by our names."""
+    """Return the facts of the environment, by our names; `machine` replaces the runner's type."""
     about = get_mapping(runner, "extra_info")
     facts = _json_object(_text(about.get("environment")))
     if not facts:
         names = {"cpu_model": "cpu_info", "num_cpus": "cpu_count"}
         facts = {name: runner[key] for name, key in names.items() if runner.get(key)}
-        name = _text(runner.get("gpu_info")) or machine_type(runner)
-        is_system = bool(_text(runner.get("type"))) and not machine_type(runner)
-        facts["device_name"] = name or (machine if is_system else "")
+        has_type = bool(_text(runner.get("type")))
+        facts["device_name"] = _text(runner.get("gpu_info")) or (machine if has_type else "")
         if count := runner.get("gpu_count"):
             facts["flags"] = {"num_gpus": count}
     dependencies = get_mapping(record, "dependencies")
@@ -78,8 +77,8 @@ def device_of(record: Mapping[str, Any], about: Mapping[str, Any], *, has_machin
     # A name near to the case is more reliable: a machine may have any name.
     kinds = [text.lower() for text in reversed(texts) if text.lower() in DEVICES]
     if has_machine:
-        # The given machine replaces the name of a runner here as well.
-        del texts[1]
+        # The given machine replaces name and type of a runner here as well.
+        del texts[:2]
     return kinds[0] if kinds else clean_part(next((text for text in texts if text), UNKNOWN))
 
 

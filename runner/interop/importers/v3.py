@@ -82,7 +82,7 @@ _CASE_KEYS = frozenset(
         "output",
     )
 )
-RUNNER_NAME = "runners[0].name"
+RUNNER_NAME, RUNNER_TYPE = "runners[0].name", "runners[0].type"
 _EAGER_FLAG = "enforce_eager"
 _LEVELS = ("compilation_config.mode", "compilation_config.level")
 # Backends whose name adds nothing to whether torch.compile is in use.
@@ -229,13 +229,10 @@ class V3Reader:
         branch = branch.removeprefix("refs/heads/")
         runner = runner_of(record)
         given = self.missing_values.machine
-        machine = machine_type(runner)
-        is_runner_name = not machine and given == UNKNOWN and bool(_text(runner.get("name")))
-        if not machine and given == UNKNOWN:
-            texts = (runner.get("name"), runner.get("type"), arch_of(benchmark), given)
-            machine = next(filter(None, map(_text, texts)))
-        elif not machine:
-            machine = given
+        has_machine = given != UNKNOWN
+        names = (machine_type(runner), _text(runner.get("name")), _text(runner.get("type")))
+        texts = (given,) if has_machine else (*names, arch_of(benchmark), UNKNOWN)
+        machine = next(filter(None, texts))
         facts = environment_facts(record, runner, machine=machine)
         run = clean_name(_text(get_mapping(runner, "extra_info").get("run")))
         about = {"format": "v3", "workflow": workflow, "attempt": attempt, "run": run}
@@ -249,7 +246,7 @@ class V3Reader:
             facts=json.dumps(facts, sort_keys=True),
             about=json.dumps({name: value for name, value in about.items() if value}),
             run=run,
-            is_runner_name=is_runner_name,
+            is_runner=not has_machine and any(names),
         )
 
     def _case(self, record: Mapping[str, Any]) -> tuple[Case, Settings]:
@@ -263,8 +260,10 @@ class V3Reader:
                 has_machine=self.missing_values.machine != UNKNOWN,
             )
             settings = _settings(get_mapping(benchmark, "extra_info"))
+            runner = runner_of(record)
             others = {
-                RUNNER_NAME: _text(runner_of(record).get("name")),
+                RUNNER_NAME: _text(runner.get("name")),
+                RUNNER_TYPE: _text(runner.get("type")),
                 "model.extra_info": _text(model.get("extra_info")),
                 "inputs": _text(record.get("inputs")),
             }

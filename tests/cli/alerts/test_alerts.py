@@ -117,6 +117,29 @@ def test_a_state_is_set_with_author_and_reason_and_taken_back(
     assert terminal.hud("alerts", "reopen", "aaa1").stderr == "nothing to change\n"
 
 
+def test_reopen_lifts_the_mutes_of_ack_and_names_them(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
+    terminal.hud("alerts", "ack", "aaa1", "aaa2", "--until", "2026-02-01T07:30")
+    reopened = terminal.hud("alerts", "reopen", "aaa1", "bbb2", "--by", "bob")
+    assert reopened.stderr == words
+    assert alert_of(terminal, "aaa1").muted_until is None
+    assert alert_of(terminal, "aaa2").muted_until is not None
+    changes = load_changes(terminal.store(), alert_id="aaa1")
+    assert [(str(item.field), item.new) for item in changes if item.by == "bob"] == [
+        ("state", "open"),
+        ("muted_until", ""),
+    ]
+
+
+def test_reopen_says_how_to_lift_the_mute_of_an_open_alert(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
+    terminal.hud("alerts", "mute", "aaa2", "--until", "2026-03-01")
+    assert terminal.hud("alerts", "reopen", "aaa2").stderr == words
+    assert alert_of(terminal, "aaa2").muted_until is not None
+
+
 def test_without_a_name_the_user_of_the_machine_decides(terminal: Terminal) -> None:
     terminal.hud("alerts", "ack", "aaa1")
     assert load_changes(terminal.store())[0].by == getpass.getuser()

@@ -216,5 +216,10 @@ def test_the_kernels_of_both_ends_are_attached(
     result = terminal.hud("compare", "--repo", "repo", *names)
     assert result.stdout.splitlines()[0] == words
     assert result.stdout == words
-    (case,) = compare(terminal, *names)["cases"]
+    document = compare(terminal, *names)
+    (case,) = document["cases"]
     assert [row["class"] for row in case["kernels"]["rows"]] == ["more_often"]
+    # The kernels explain the latencies of the table.
+    (row,) = (row for row in document["rows"] if row["metric"] == "latency_s")
+    for side in ("baseline", "candidate"):
+        assert case["kernels"][f"{side}_us"] == pytest.approx(1e6 * row[side], rel=1e-12)

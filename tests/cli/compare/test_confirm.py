@@ -40,7 +40,7 @@ def test_a_confirmed_suspect_fails(terminal: Judged, words: SnapshotAssertion) -
     result = terminal.compare("--confirm", "2")
     assert result.exit_code == 1
     assert result.stderr == words
-    assert result.stdout.count("measured again: confirmed") == 2
+    assert result.stdout.count("re-measured: confirmed") == 2
     keys = terminal.executors[0].executed
     assert len(keys) == 4
     # In turn with each other, round by round.

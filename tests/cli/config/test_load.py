@@ -53,6 +53,7 @@ def test_every_section_is_read() -> None:
         timeout_s = 60
         memory_limit = "8 GB"
         memory_snapshot = true
+        compile_trace = "changed"
         [toolchains]
         nightly = "envs/nightly/bin/python"
         installed = "python3.13"
@@ -83,6 +84,7 @@ def test_every_section_is_read() -> None:
     assert config.measure.timeout_s == 60.0
     assert config.measure.memory_limit_bytes == 8_000_000_000
     assert config.measure.memory_snapshot is True
+    assert config.measure.compile_trace == "changed"
     assert config.toolchains["nightly"] == Path("/project/envs/nightly/bin/python")
     assert config.toolchains["installed"] == Path("python3.13")
     assert config.suites["mine"].selection.models == ("bert",)

@@ -120,7 +120,7 @@ def test_versions_before_run_types_are_read_by_their_names(terminal: Terminal) -
     assert runs(terminal)[0].run.started_at.hour == 3
 
 
-def test_failures_and_values_without_a_number_are_told_apart(
+def test_failures_and_values_without_a_number_are_distinct(
     terminal: Terminal, words: SnapshotAssertion
 ) -> None:
     nan = float("nan")

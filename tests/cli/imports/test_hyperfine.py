@@ -96,6 +96,18 @@ def test_runs_that_failed_are_left_out_and_counted(
     assert samples["plain", "latency_s"] == (0.5,)
 
 
+def test_a_failed_run_without_a_number_is_counted_once(terminal: Terminal) -> None:
+    times, peaks = [0.75, None, 0.5], [9, None, 8]
+    report = imported(
+        terminal,
+        command("lint", times=times, memory_usage_byte=peaks, exit_codes=[0, 3, 0]),
+    )
+    ((reason, count),) = report["skipped"].items()
+    assert ("exit code 0" in reason, count) == (True, 1)
+    samples = {item.metric: item.samples for item in only_result(terminal).measurements}
+    assert (samples["latency_s"], samples["peak_bytes"]) == ((0.75, 0.5), (9.0, 8.0))
+
+
 def test_equal_commands_with_other_parameters_are_other_cases(terminal: Terminal) -> None:
     names = [{"n": "1"}, {"n": "2"}, {"n": "2", "mode": "eager"}]
     imported(terminal, *(command("sort {n}", parameters=parameters) for parameters in names))

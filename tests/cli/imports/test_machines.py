@@ -8,7 +8,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.queries.series import find_series
-from tests.support.records.v3_records import make_record, write_lines
+from tests.support.records.v3_records import DAY_S, FIRST_NIGHT_S, make_record, write_lines
 from tests.support.stores.imports import import_records, report_of, runs
 from tests.support.terminal import Terminal
 
@@ -101,6 +101,77 @@ def test_names_that_change_every_night_are_counted_and_machine_replaces_them(
     assert (report["changing_machines"], report["mixed"]) == (0, {})
     (header,) = find_series(terminal.store(), metric="p50_ms")
     assert (header.machine, header.num_points) == ("pool", NIGHTS)
+
+
+@pytest.mark.parametrize("name", ["", "node", "node-{night}", "{night}.pool.example"])
+def test_types_that_change_every_night_are_counted_and_machine_replaces_them(
+    terminal: Terminal, name: str, words: SnapshotAssertion
+) -> None:
+    records = [
+        record_on(name.format(night=night), f"node-{night}", value=level, night=night, model=model)
+        for night in range(NIGHTS)
+        for model, level in (("tts", 5.0 + night % 2), ("asr", 9.0))
+    ]
+    write_lines(terminal.folder / "records.json", records)
+    lines = terminal.hud("import", "records.json", "--store", "other.duckdb").stdout.splitlines()
+    assert [line for line in lines if "--machine" in line] == words
+    report = report_of(terminal, "records.json", "--machine", "pool")
+    assert (report["changing_machines"], report["mixed"]) == (0, {})
+    headers = find_series(terminal.store(), metric="p50_ms")
+    assert [(item.machine, item.num_points) for item in headers] == [("pool", NIGHTS)] * 2
+    # One environment: the fingerprint has no name of a night.
+    assert len({document.run.fingerprint for document in runs(terminal)}) == 1
+
+
+def test_several_new_runners_each_night_and_runs_hours_apart_are_counted(
+    terminal: Terminal,
+) -> None:
+    records = [
+        record_on(
+            f"vm-{night}-{shard}",
+            "",
+            model=f"m{shard}",
+            timestamp=FIRST_NIGHT_S + night * DAY_S + hour * 3_600,
+            # Without a workflow, two hours make another run.
+            workflow_id=0,
+        )
+        for night in range(7)
+        for shard in range(3)
+        for hour in (0, 2)
+    ]
+    assert import_records(terminal, *records)["changing_machines"] == 21
+
+
+def test_machine_replaces_a_type_and_counts_what_it_merges(terminal: Terminal) -> None:
+    records = [record_on("", kind, value=value) for kind, value in (("l40", 5.0), ("b300", 3.0))]
+    write_lines(terminal.folder / "records.json", records)
+    report = report_of(terminal, "records.json", "--machine", "lab")
+    assert report["mixed"] == {"runners[0].type": 1}
+    (document,) = runs(terminal)
+    assert document.run.machine == "lab"
+
+
+def test_a_kind_of_device_stays_where_machine_replaces_the_type(terminal: Terminal) -> None:
+    made = record_on("host-8", "rocm")
+    write_lines(terminal.folder / "records.json", [made])
+    report_of(terminal, "records.json", "--machine", "lab")
+    (document,) = runs(terminal)
+    assert (document.run.machine, document.results[0].case.device) == ("lab", "rocm")
+
+
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_runners_are_compared_across_files_of_one_night_each(
+    terminal: Terminal, is_folder: bool, words: SnapshotAssertion
+) -> None:
+    folder = terminal.folder / "nights"
+    folder.mkdir()
+    for night in range(6):
+        write_lines(folder / f"{night}.json", [record_on(f"gpu-{night}", "", night=night)])
+    names = ["nights"] if is_folder else [f"nights/{night}.json" for night in range(6)]
+    document = terminal.json("import", *names, "--json", "--store", "other.duckdb")
+    assert document["changing_machines"] == 6
+    lines = terminal.hud("import", *names).stdout.splitlines()
+    assert [line for line in lines if "--machine" in line] == words
 
 
 @pytest.mark.parametrize(

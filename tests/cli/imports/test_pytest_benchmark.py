@@ -10,7 +10,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.records.results import Dtype, Phase
-from compile_hud.runner.interop.importers.benchmark_tools.tool_case import MAX_SAMPLES
+from compile_hud.runner.interop.importers.benchmark_tools.tool_reader import MAX_SAMPLES
 from tests.support.records.tool_files import pytest_benchmark, pytest_session, write_json
 from tests.support.records.v3_records import commit_of
 from tests.support.stores.imports import only_result, report_of, runs

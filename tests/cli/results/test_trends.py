@@ -57,7 +57,7 @@ def test_json_has_every_point(filled: Terminal) -> None:
     assert trend["change"]["ratio"] == pytest.approx(2**0.5)
     assert trend["change"]["to_run_id"] == "night-5-box"
     assert {mark["kind"] for mark in document["marks"]} == {
-        *("alert", "environment", "model_code", "revision"),
+        *("environment", "model_code", "revision"),
     }
 
 
@@ -119,3 +119,30 @@ def test_alerts_before_the_range_are_not_marked(filled: Terminal) -> None:
     since = (night(1) + timedelta(hours=1)).isoformat()
     document = filled.json("trends", "--since", since, "--json")
     assert "alert" not in {mark["kind"] for mark in document["marks"]}
+
+
+def test_until_ends_the_range_and_a_date_is_in_it_whole(filled: Terminal) -> None:
+    whole = filled.json("trends", "--metric", "speedup", "--json")
+    assert whole["until"] is None
+    last = f"{night(3):%Y-%m-%d}"
+    part = filled.json("trends", "--metric", "speedup", "--until", last, "--json")
+    assert [run["id"] for run in part["runs"]] == [run["id"] for run in whole["runs"]][:4]
+    before = f"{night(3) - timedelta(minutes=1):%Y-%m-%dT%H:%M}"
+    assert len(filled.json("trends", "--until", before, "--json")["runs"]) == 3
+    days = (night(NUM_NIGHTS) - night(2)).days
+    assert len(filled.json("trends", "--until", f"{days}d", "--json")["runs"]) == 3
+
+
+@pytest.mark.parametrize("end", ["2001-02-03", "99999d", "someday"])
+def test_an_end_before_the_range_is_refused(
+    filled: Terminal, end: str, words: SnapshotAssertion
+) -> None:
+    result = filled.hud("trends", "--until", end)
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[-1] == words
+
+
+def test_report_takes_the_end_as_well(filled: Terminal) -> None:
+    last = f"{night(1):%Y-%m-%d}"
+    text = filled.hud("report", "--until", last).stdout
+    assert f": 2 runs from {night(0):%Y-%m-%d} to {last}" in text

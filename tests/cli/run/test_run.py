@@ -95,7 +95,7 @@ def test_no_store_stores_nothing(terminal: Terminal) -> None:
 
 def test_options_select_cases_of_no_suite(terminal: Terminal) -> None:
     document = json.loads(
-        terminal.hud("run", "--model", "net", "--mode", "e*", "--json", "-").stdout
+        terminal.hud("run", "--model", "net", "--mode", "eage?", "--json", "-").stdout
     )
     assert document["run"]["suite"] == "custom"
     assert [item["case"]["variant"] for item in document["results"]] == ["eager"]
@@ -443,7 +443,7 @@ def test_a_case_that_fails_after_it_was_ok_is_a_regression(
 
 
 def test_the_demo_goes_to_a_store_of_its_own(terminal: Terminal, words: SnapshotAssertion) -> None:
-    result = terminal.hud("demo")
+    result = terminal.hud("demo", "--nights", "3")
     assert result.exit_code == 0
     assert result.stdout == words
     assert not (terminal.folder / ".hud" / "store.duckdb").exists()
@@ -453,9 +453,9 @@ def test_the_demo_goes_to_a_store_of_its_own(terminal: Terminal, words: Snapshot
 @pytest.mark.nightly
 def test_the_demo_never_goes_to_the_configured_store(terminal: Terminal) -> None:
     (terminal.folder / "hud.toml").write_text('[store]\nurl = "duckdb:///real.duckdb"\n')
-    terminal.hud("demo")
+    terminal.hud("demo", "--nights", "3")
     assert not (terminal.folder / "real.duckdb").exists()
-    terminal.hud("demo", "--store", "other.duckdb")
+    terminal.hud("demo", "--nights", "3", "--store", "other.duckdb")
     assert (terminal.folder / "other.duckdb").exists()
 
 

@@ -133,6 +133,14 @@ def test_what_was_counted_as_a_triton_kernel_was_defined_counts(tmp_path: Path) 
     assert (fused.num_bytes, fused.flops) == (3e6, 5e5)
 
 
+def test_register_spills_of_a_note_are_with_the_launch(tmp_path: Path) -> None:
+    for spills in (0, 96, None):
+        note = KernelNote(language="triton", source="code", spills=spills)
+        notes = KernelNotes.from_json(KernelNotes(kernels={FUSED: note}).to_json())
+        report = report_of(tmp_path, iteration_with(kernel_num_gb=9.0), notes=notes)
+        assert row(report, "triton_poi_fused_add").launch.get("spills") == spills
+
+
 def test_work_belongs_to_the_iteration_that_launched_it(tmp_path: Path) -> None:
     events = [
         annotation("hud/iteration", 0, 10),

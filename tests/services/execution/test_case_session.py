@@ -16,6 +16,7 @@ from compile_hud.runner.execution.case_session import LocalSession
 from compile_hud.runner.execution.executor import CaseOrder
 from compile_hud.runner.execution.launch_aggregation import DISK_FULL, Ending
 from compile_hud.runner.execution.worker_process import WorkerHost, package_links
+from compile_hud.runner.persistence.compile_traces import CompileTraces
 from compile_hud.runner.protocol.files import write_json
 from compile_hud.runner.protocol.messages import LaunchReport, MeasureSettings, RawMetric, Workload
 from tests.support.builders import make_case
@@ -54,7 +55,9 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     assert not path.exists()
 
 
-def session(host: WorkerHost, folder: Path, **settings: Any) -> LocalSession:
+def session(
+    host: WorkerHost, folder: Path, *, traces: CompileTraces | None = None, **settings: Any
+) -> LocalSession:
     order = CaseOrder(
         run_id="run",
         case=make_case(),
@@ -64,7 +67,12 @@ def session(host: WorkerHost, folder: Path, **settings: Any) -> LocalSession:
         settings=replace(MeasureSettings(), **settings),
     )
     return LocalSession(
-        order, host=host, folder=folder, now=FakeClock(), is_cancelled=lambda: False
+        order,
+        host=host,
+        folder=folder,
+        now=FakeClock(),
+        is_cancelled=lambda: False,
+        compile_traces=traces,
     )
 
 
@@ -151,3 +159,52 @@ def test_links_of_an_earlier_version_are_removed(tmp_path: Path) -> None:
         (folder / name).symlink_to(tmp_path)
     assert package_links(tmp_path) == folder
     assert [path.name for path in folder.iterdir()] == ["compile_hud"]
+
+
+class TracingHost(FakeHost):
+    """A host whose launches write the log of the compiler that they are asked for."""
+
+    requests: list[dict[str, Any]]
+
+    def ask(self, order: dict[str, Any], *, log: Path, timeout_s: float) -> Ending:
+        """Write report and log."""
+        self.requests = [*getattr(self, "requests", []), order["request"]]
+        if trace := order["request"]["compile_trace_dir"]:
+            Path(trace).mkdir(parents=True)
+            Path(trace, "trace.log").touch()
+        return super().ask(order, log=log, timeout_s=timeout_s)
+
+
+@pytest.mark.parametrize(("policy", "num_traced"), [("always", 1), ("failed", 0), ("never", 0)])
+def test_a_chosen_case_compiles_once_more_after_its_launches(
+    policy: str,
+    num_traced: int,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    host = TracingHost(10.0, monkeypatch)
+    traces = CompileTraces(tmp_path / "traces", which=lambda _name: None)
+    case_session = session(host, folder, traces=traces, compile_trace=policy)
+    while case_session.needs_launch:
+        case_session.launch()
+    first, second = case_session.finish(), case_session.finish()
+    case_session.close()
+    assert first.details == second.details
+    assert first.details["num_launches"] == 3
+    traced = [request for request in host.requests if request["compile_trace_dir"]]
+    assert len(traced) == len(host.requests) - 3 == num_traced
+    assert ("compile_trace" in first.details) is bool(num_traced)
+    for request in traced:
+        assert request["cache_state"] == "cold"
+        assert request["cache_dir"] not in [other["cache_dir"] for other in host.requests[:3]]
+        assert first.details["compile_trace"] == {"folder": request["compile_trace_dir"]}
+
+
+def test_no_time_is_left_for_a_log(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traces = CompileTraces(tmp_path / "traces", which=lambda _name: None)
+    host = FakeHost(10.0, monkeypatch)
+    settings = {"compile_trace": "always", "timeout_s": 30.0}
+    assert "compile_trace" not in executed(session(host, folder, traces=traces, **settings)).details

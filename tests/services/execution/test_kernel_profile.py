@@ -79,6 +79,27 @@ def test_a_result_gets_its_kernels_their_code_and_their_number(
     assert count.samples == (2.0,)
 
 
+def test_the_look_ups_of_an_iteration_are_its_guard_check(result: CaseResult, trace: Path) -> None:
+    assert with_kernels(result, trace=trace, peaks={}).measurement("guard_s") is None
+    document = json.loads(trace.read_text(encoding="utf-8"))
+    # The last one is between the iterations.
+    for start, duration in ((5.0, 3.0), (60.0, 4.5), (1040.0, 6.0), (500.0, 9.0)):
+        document["traceEvents"].append(
+            event(
+                "TorchDynamo Cache Lookup",
+                start_us=start,
+                duration_us=duration,
+                category="cpu_op",
+            )
+        )
+    trace.write_text(json.dumps(document), encoding="utf-8")
+    guard = with_kernels(result, trace=trace, peaks={}).measurement("guard_s")
+    assert guard is not None
+    assert guard.samples == pytest.approx((7.5e-6, 6e-6))
+    assert guard.median == pytest.approx(6.75e-6)
+    assert guard.launches == (2,)
+
+
 def test_a_profile_agrees_with_its_samples(result: CaseResult, trace: Path) -> None:
     profile = with_kernels(result, trace=trace, peaks={}).details["profile"]
     assert profile["latency_s"] == 90e-6

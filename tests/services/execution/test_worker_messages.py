@@ -110,6 +110,7 @@ def test_the_order_is_the_one_of_the_design() -> None:
         "memory",
         "energy",
         "breakdown",
+        "tokens",
         "counters",
         "work",
         "kernels",

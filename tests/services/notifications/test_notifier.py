@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from syrupy.assertion import SnapshotAssertion
 from benchmarks.receiving import Inbox, receiving
 from compile_hud.db.alerts.outbox import load_outbox
 from compile_hud.db.records.alerts import Alert
-from compile_hud.db.records.notifications import Notification
+from compile_hud.db.records.notifications import Notification, make_receiver_test
 from compile_hud.db.rows.mapping import put_notifications
 from compile_hud.runner.alerting import notifier as outlet
 from compile_hud.runner.alerting.notifier import (
@@ -328,3 +329,38 @@ def test_imported_histories_notify_only_by_a_route(terminal: Terminal) -> None:
         configure(terminal, inbox)
         assert "1 new" in terminal.hud("detect").stdout
         assert load_outbox(terminal.store()) == ()
+
+
+def test_a_queued_test_message_is_sent_once_and_its_answer_is_stored(terminal: Terminal) -> None:
+    with receiving() as inbox:
+        configure(terminal, inbox)
+        fill(terminal, make_receiver_test("r0", at=terminal.clock()))
+        result = terminal.hud("alerts", "send")
+        terminal.hud("alerts", "send")
+    assert (result.exit_code, result.stdout) == (0, "1 notification sent\n")
+    (request,) = inbox.requests
+    assert json.loads(request.body)["type"] == "alerts.test"
+    (test,) = load_outbox(terminal.store())
+    assert (str(test.state), test.num_attempts, test.last_error) == ("sent", 1, "")
+
+
+def test_a_refused_test_message_is_no_dead_letter(terminal: Terminal) -> None:
+    with receiving(lambda handler, _: handler.answer(410)) as inbox:
+        configure(terminal, inbox)
+        fill(terminal, make_receiver_test("r0", at=terminal.clock()))
+        report = terminal.json("alerts", "send", "--json")
+    (test,) = load_outbox(terminal.store())
+    assert report == {"sent": 0, "failed": 1}
+    assert str(test.state) == "dropped"
+    assert "410" in test.last_error
+    assert terminal.json("alerts", "resend", "--json")["resent"] == 0
+
+
+def test_an_old_test_message_expires(terminal: Terminal) -> None:
+    at = terminal.clock() - outlet.MAX_TEST_AGE - timedelta(seconds=1)
+    with receiving() as inbox:
+        configure(terminal, inbox)
+        fill(terminal, make_receiver_test("r0", at=at))
+        terminal.hud("alerts", "send")
+    (test,) = load_outbox(terminal.store())
+    assert (str(test.state), test.last_error, inbox.requests) == ("dropped", "", [])

@@ -138,5 +138,10 @@ def test_a_series_of_zeros_is_flat() -> None:
     assert sparkline([0.0, 0.0]) == "\u2581\u2581"
 
 
+def test_bounds_give_the_height_also_where_nothing_changes() -> None:
+    assert sparkline([1.0, 1.0], bounds=(0.0, 1.0)) == "\u2588\u2588"
+    assert sparkline([0.0, 0.5, 1.0], bounds=(0.0, 1.0)) == "\u2581\u2585\u2588"
+
+
 def test_a_smaller_least_range_shows_smaller_changes() -> None:
     assert sparkline([1.0, 1.01], least_range=0.01) == "\u2581\u2588"

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import functools
 import itertools
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,26 +22,14 @@ from compile_hud.db.errors import RecordError
 from compile_hud.db.records.json_fields import get_list, get_mapping
 from compile_hud.runner.files.json_files import read_json
 from compile_hud.runner.files.stream_reader import Source
-from compile_hud.runner.interop.importers.benchmark_tools.tool_case import (
-    THINNED,
-    thinned,
-    tool_case,
-)
+from compile_hud.runner.interop.importers.benchmark_tools.tool_case import tool_case
+from compile_hud.runner.interop.importers.benchmark_tools.tool_reader import ToolReader, text_of
 from compile_hud.runner.interop.importers.case_evidence import ACCURACY
-from compile_hud.runner.interop.importers.history import HistoryRow, MissingValuePolicy, RowOrigin
-from compile_hud.runner.interop.importers.named_counts import (
-    NamedCounts,
-    location_name,
-    unread_field,
-    value_name,
-)
+from compile_hud.runner.interop.importers.history import HistoryRow, RowOrigin
 from compile_hud.runner.interop.importers.record_times import time_s
 from compile_hud.runner.interop.importers.vocabulary import (
-    NO_NUMBER,
     UNKNOWN,
     ImportedMetric,
-    as_number,
-    clean_name,
     find_metric,
 )
 
@@ -59,12 +46,6 @@ _TYPES = {
     "track": "track",
 }
 METRICS: Mapping[str, str] = {"time": "latency_s", "peakmemory": "peak_bytes", "memory": "mem"}
-_FIELDS = frozenset(
-    (
-        *("commit_hash", "env_name", "date", "params", "python", "requirements", "env_vars"),
-        *("result_columns", "results", "durations", "version"),
-    )
-)
 _COLUMNS = ("result", "params", "version", "samples")
 _OTHER_VERSION = "a result of another version of its benchmark, which has other code"
 _TOO_SHORT = "a combination of parameters without a result"
@@ -84,54 +65,38 @@ _NOTHING = _Description()
 
 
 @dataclass(slots=True)
-class AsvReader:
+class AsvReader(ToolReader):
     """Read results; `skipped` are those of another version, and values that are no numbers."""
 
-    missing_values: MissingValuePolicy
-    skipped: NamedCounts = field(default_factory=NamedCounts)
-    unread: NamedCounts = field(default_factory=lambda: NamedCounts(max_named=1))
+    FIELDS = frozenset(
+        (
+            *("commit_hash", "env_name", "date", "params", "python", "requirements", "env_vars"),
+            *("result_columns", "results", "durations", "version"),
+        )
+    )
 
-    def name_facts(self, name: str) -> tuple[str, ...]:
-        """Return no facts: the name of a file only repeats its content."""
-        del name
-        return ()
-
-    def rows(self, source: Source) -> Iterator[HistoryRow]:
-        """Yield a row for each combination of parameters; raise ImportFailed naming the line."""
+    def document_rows(self, document: Mapping[str, Any], *, source: Source) -> Iterator[HistoryRow]:
+        """Yield a row for each combination of parameters."""
+        _check_version(document)
         described = _descriptions(source.path.parent.parent / BENCHMARKS_FILE)
-        for line, document in source.documents():
-            try:
-                _check_version(document)
-                origin = self._origin(document)
-                at_s = time_s(document.get("date"), name="date")
-                for name in sorted(document.keys() - _FIELDS):
-                    self.unread.add(unread_field(name), name=location_name(line, ()))
-                columns = [str(name) for name in get_list(document, "result_columns")]
-                for name, cells in get_mapping(document, "results").items():
-                    values = dict(zip(columns, get_list({name: cells}, name), strict=False))
-                    yield from self._benchmark_rows(
-                        name,
-                        values,
-                        described=described.get(name, _NOTHING),
-                        origin=origin,
-                        at_s=at_s,
-                    )
-            except RecordError as error:
-                raise source.error(str(error), line) from error
+        origin = self._origin(document)
+        at_s = time_s(document.get("date"), name="date")
+        columns = [str(name) for name in get_list(document, "result_columns")]
+        for name, cells in get_mapping(document, "results").items():
+            values = dict(zip(columns, get_list({name: cells}, name), strict=False))
+            yield from self._benchmark_rows(
+                name, values, described=described.get(name, _NOTHING), origin=origin, at_s=at_s
+            )
 
     def _origin(self, document: Mapping[str, Any]) -> RowOrigin:
-        params, environment = get_mapping(document, "params"), _text(document.get("env_name"))
-        own, given = _text(params.get("machine")), self.missing_values.machine
-        machine = clean_name(given if given != UNKNOWN else own or UNKNOWN)
-        return RowOrigin(
+        runner = text_of(get_mapping(document, "params").get("machine"))
+        return self.origin(
             suite=TOOL,
-            branch=clean_name(environment),
-            revision=clean_name(_text(document.get("commit_hash")) or self.missing_values.revision),
-            machine=machine,
-            workflow="",
-            facts=json.dumps(_facts(document, machine=machine), sort_keys=True),
-            about=json.dumps({"format": TOOL}),
-            is_runner_name=given == UNKNOWN and bool(own),
+            branch=text_of(document.get("env_name")),
+            revision=text_of(document.get("commit_hash")),
+            runner=runner,
+            facts=_facts(document, machine=self.machine(runner)),
+            about={"format": TOOL},
         )
 
     def _benchmark_rows(
@@ -143,7 +108,7 @@ class AsvReader:
         origin: RowOrigin,
         at_s: float | None,
     ) -> Iterator[HistoryRow]:
-        if described.version and _text(cells.get("version")) not in ("", described.version):
+        if described.version and text_of(cells.get("version")) not in ("", described.version):
             self.skipped.add(_OTHER_VERSION, name=name)
             return
         metric = _metric(name, described=described)
@@ -161,7 +126,9 @@ class AsvReader:
             }
             case = tool_case(name, tool=TOOL, parameters=parameters)
             text = _failure(result)
-            values = () if text else self._values(result, rounds, name=f"{name} {case.shape}")
+            # asv writes samples only with --record-samples.
+            numbers = rounds if isinstance(rounds, list) and rounds else [result]
+            values = () if text else self.samples(numbers, name=f"{name} {case.shape}")
             if text or values:
                 yield HistoryRow(
                     origin=origin,
@@ -171,15 +138,6 @@ class AsvReader:
                     values=values,
                     text=text,
                 )
-
-    def _values(self, result: Any, rounds: Any, *, name: str) -> tuple[float, ...]:
-        """Return the samples, where asv recorded them, else the one result."""
-        values = rounds if isinstance(rounds, list) and rounds else [result]
-        numbers = [number for item in values if (number := as_number(item)) is not None]
-        for item in values if len(numbers) < len(values) else ():
-            if as_number(item) is None:
-                self.skipped.add(NO_NUMBER, name=value_name(name, item))
-        return thinned(numbers, count=lambda: self.unread.add(THINNED, name=name))
 
 
 def _check_version(document: Mapping[str, Any]) -> None:
@@ -218,9 +176,9 @@ def _described_by(content: Any) -> dict[str, _Description]:
     """Return the descriptions of results/benchmarks.json; entries of another form are left out."""
     return {
         name: _Description(
-            kind=_text(entry.get("type")),
-            unit=_text(entry.get("unit")),
-            version=_text(entry.get("version")),
+            kind=text_of(entry.get("type")),
+            unit=text_of(entry.get("unit")),
+            version=text_of(entry.get("version")),
             parameter_names=[str(item) for item in entry.get("param_names") or ()],
         )
         for name, entry in (content if isinstance(content, dict) else {}).items()
@@ -242,17 +200,17 @@ def _metric(name: str, *, described: _Description) -> ImportedMetric:
 def _facts(document: Mapping[str, Any], *, machine: str) -> dict[str, Any]:
     """Return the facts of the environment, by our names."""
     params = get_mapping(document, "params")
-    count = _text(params.get("num_cpu"))
+    count = text_of(params.get("num_cpu"))
     flags = {
-        "environment": _text(document.get("env_name")),
+        "environment": text_of(document.get("env_name")),
         **get_mapping(document, "env_vars"),
     }
     facts = {
         "device_name": machine if machine != UNKNOWN else "",
-        "cpu_model": _text(params.get("cpu")),
+        "cpu_model": text_of(params.get("cpu")),
         "num_cpus": int(count) if count.isdecimal() and len(count) < 8 else None,
-        "ram": _text(params.get("ram")),
-        "platform": " ".join(filter(None, (_text(params.get(key)) for key in ("os", "arch")))),
+        "ram": text_of(params.get("ram")),
+        "platform": " ".join(filter(None, (text_of(params.get(key)) for key in ("os", "arch")))),
         "dependencies": dict(get_mapping(document, "requirements")),
         "flags": {name: value for name, value in flags.items() if value},
     }
@@ -276,7 +234,3 @@ def _padded(values: Any, *, num: int) -> list[Any]:
 def _lists(value: Any) -> list[list[Any]]:
     """Return the values of each parameter."""
     return [item for item in value if isinstance(item, list)] if isinstance(value, list) else []
-
-
-def _text(value: Any) -> str:
-    return value.strip() if isinstance(value, str) else ""

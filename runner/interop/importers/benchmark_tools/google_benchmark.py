@@ -6,7 +6,6 @@ nothing else. The format is that of https://github.com/google/benchmark/blob/mai
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,25 +13,18 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
-from compile_hud.db.errors import RecordError
 from compile_hud.db.records.json_fields import get_list, get_mapping
 from compile_hud.db.records.results import Case
 from compile_hud.runner.files.stream_reader import Source
-from compile_hud.runner.interop.importers.benchmark_tools.tool_case import (
-    THINNED,
-    thinned,
-    tool_case,
-)
+from compile_hud.runner.interop.importers.benchmark_tools.tool_case import tool_case
+from compile_hud.runner.interop.importers.benchmark_tools.tool_reader import ToolReader, text_of
 from compile_hud.runner.interop.importers.case_evidence import ACCURACY
 from compile_hud.runner.interop.importers.history import (
     HistoryRow,
-    MissingValuePolicy,
     RowOrigin,
     Settings,
 )
 from compile_hud.runner.interop.importers.named_counts import (
-    NamedCounts,
-    location_name,
     unread_field,
     value_name,
 )
@@ -42,7 +34,6 @@ from compile_hud.runner.interop.importers.vocabulary import (
     UNKNOWN,
     ImportedMetric,
     as_number,
-    clean_name,
     find_metric,
 )
 
@@ -94,48 +85,32 @@ class _Benchmark:
 
 
 @dataclass(slots=True)
-class GoogleBenchmarkReader:
+class GoogleBenchmarkReader(ToolReader):
     """Read benchmarks; `skipped` are those without a number, and single values that are none."""
 
-    missing_values: MissingValuePolicy
-    skipped: NamedCounts = field(default_factory=NamedCounts)
-    unread: NamedCounts = field(default_factory=lambda: NamedCounts(max_named=1))
+    FIELDS = frozenset(("context", "benchmarks"))
 
-    def name_facts(self, name: str) -> tuple[str, ...]:
-        """Return no facts: `name` adds none."""
-        del name
-        return ()
-
-    def rows(self, source: Source) -> Iterator[HistoryRow]:
-        """Yield a row for each metric of a benchmark; raise ImportFailed naming the line."""
-        for line, document in source.documents():
-            try:
-                context = get_mapping(document, "context")
-                origin = self._origin(context)
-                at_s = date_s(context.get("date"), name="date")
-                for name in sorted(document.keys() - {"context", "benchmarks"}):
-                    self.unread.add(unread_field(name), name=location_name(line, ()))
-                for name, benchmark in _by_name(get_list(document, "benchmarks")).items():
-                    yield from self._benchmark_rows(name, benchmark, origin=origin, at_s=at_s)
-            except RecordError as error:
-                raise source.error(str(error), line) from error
+    def document_rows(self, document: Mapping[str, Any], *, source: Source) -> Iterator[HistoryRow]:
+        """Yield a row for each metric of a benchmark."""
+        del source
+        context = get_mapping(document, "context")
+        origin = self._origin(context)
+        at_s = date_s(context.get("date"), name="date")
+        for name, benchmark in _by_name(get_list(document, "benchmarks")).items():
+            yield from self._benchmark_rows(name, benchmark, origin=origin, at_s=at_s)
 
     def _origin(self, context: Mapping[str, Any]) -> RowOrigin:
-        host, given = _text(context.get("host_name")), self.missing_values.machine
-        revision, branch = _stated(context, _REVISIONS), _stated(context, _BRANCHES)
         for name in sorted(context.keys() - _CONTEXT - {*_REVISIONS, *_BRANCHES}):
-            self.unread.add(unread_field(f"context.{name}"), name=_text(context.get(name)))
-        executable = PurePath(_text(context.get("executable")).replace("\\", "/")).name
-        version = _text(context.get("library_version"))
-        return RowOrigin(
-            suite=clean_name(executable or TOOL),
-            branch=clean_name(branch),
-            revision=clean_name(revision or self.missing_values.revision),
-            machine=clean_name(given if given != UNKNOWN else host or UNKNOWN),
-            workflow="",
-            facts=json.dumps(_facts(context, machine=given), sort_keys=True),
-            about=json.dumps({"format": TOOL, **({"version": version} if version else {})}),
-            is_runner_name=given == UNKNOWN and bool(host),
+            self.unread.add(unread_field(f"context.{name}"), name=text_of(context.get(name)))
+        executable = PurePath(text_of(context.get("executable")).replace("\\", "/")).name
+        version = text_of(context.get("library_version"))
+        return self.origin(
+            suite=executable or TOOL,
+            branch=_stated(context, _BRANCHES),
+            revision=_stated(context, _REVISIONS),
+            runner=text_of(context.get("host_name")),
+            facts=_facts(context, machine=self.missing_values.machine),
+            about={"format": TOOL, **({"version": version} if version else {})},
         )
 
     def _benchmark_rows(
@@ -151,7 +126,7 @@ class GoogleBenchmarkReader:
             return
         for text in failures:
             self.skipped.add("a repetition that failed", name=f"{name} {text}")
-        label = _text(entries[0].get("label")) if entries else ""
+        label = text_of(entries[0].get("label")) if entries else ""
         numbers = self._numbers(entries, name=name)
         # Only fits of complexity stand alone under the name of a family of benchmarks.
         if not numbers and not benchmark.aggregates:
@@ -162,7 +137,7 @@ class GoogleBenchmarkReader:
                 at_s=at_s,
                 case=case,
                 metric=metric,
-                values=thinned(values, count=lambda: self.unread.add(THINNED, name=name)),
+                values=self.thinned(values, name=name),
                 settings=(*settings, ("label", label)) if label else settings,
             )
 
@@ -181,7 +156,7 @@ class GoogleBenchmarkReader:
         """Return the values of each metric, in the order of the repetitions."""
         numbers: dict[ImportedMetric, list[float]] = defaultdict(list)
         for entry in entries:
-            unit = _text(entry.get("time_unit")) or "ns"
+            unit = text_of(entry.get("time_unit")) or "ns"
             for key, value in entry.items():
                 is_text = isinstance(value, str | bool)
                 if key in _NO_METRICS or (is_text and key not in METRICS):
@@ -198,9 +173,9 @@ def _by_name(entries: Sequence[Any]) -> dict[str, _Benchmark]:
     """Return the benchmarks with their repetitions and aggregates."""
     benchmarks: dict[str, _Benchmark] = defaultdict(_Benchmark)
     for entry in entries:
-        full_name = _text(get_mapping({"benchmark": entry}, "benchmark").get("name"))
-        kind = _text(entry.get("aggregate_name"))
-        name = _text(entry.get("run_name"))
+        full_name = text_of(get_mapping({"benchmark": entry}, "benchmark").get("name"))
+        kind = text_of(entry.get("aggregate_name"))
+        name = text_of(entry.get("run_name"))
         match = _SUFFIX.fullmatch(full_name)
         if not name and match and "run_type" not in entry:
             name, kind = match[1], match[2]
@@ -239,9 +214,9 @@ def _metric(key: str, *, time_unit: str) -> ImportedMetric:
 def _failure(entry: Mapping[str, Any]) -> str:
     """Return the word and the message of a benchmark that has no number, empty if it has one."""
     if entry.get("error_occurred") is True:
-        return f"fail: {_text(entry.get('error_message')) or 'no message'}"
+        return f"fail: {text_of(entry.get('error_message')) or 'no message'}"
     if entry.get("skipped") is True:
-        return f"skip: {_text(entry.get('skip_message')) or 'no message'}"
+        return f"skip: {text_of(entry.get('skip_message')) or 'no message'}"
     return ""
 
 
@@ -254,7 +229,7 @@ def _facts(context: Mapping[str, Any], *, machine: str) -> dict[str, Any]:
         if isinstance(item, dict)
     ]
     flags: dict[str, Any] = {"caches": caches} if caches else {}
-    if _text(context.get("library_build_type")) == "debug":
+    if text_of(context.get("library_build_type")) == "debug":
         flags["library_build_type"] = "debug"
     facts = {
         "device_name": machine if machine != UNKNOWN else "",
@@ -267,8 +242,4 @@ def _facts(context: Mapping[str, Any], *, machine: str) -> dict[str, Any]:
 
 
 def _stated(context: Mapping[str, Any], names: Sequence[str]) -> str:
-    return next((text for name in names if (text := _text(context.get(name)))), "")
-
-
-def _text(value: Any) -> str:
-    return value.strip() if isinstance(value, str) else ""
+    return next((text for name in names if (text := text_of(context.get(name)))), "")

@@ -6,33 +6,25 @@ https://github.com/sharkdp/hyperfine.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from compile_hud.db.errors import RecordError
 from compile_hud.db.records.json_fields import get_list, get_mapping
 from compile_hud.runner.files.stream_reader import Source
 from compile_hud.runner.interop.importers.benchmark_tools.tool_case import (
-    THINNED,
     parameter_texts,
-    thinned,
     tool_case,
 )
+from compile_hud.runner.interop.importers.benchmark_tools.tool_reader import ToolReader
 from compile_hud.runner.interop.importers.case_evidence import ACCURACY
-from compile_hud.runner.interop.importers.history import HistoryRow, MissingValuePolicy, RowOrigin
+from compile_hud.runner.interop.importers.history import HistoryRow, RowOrigin
 from compile_hud.runner.interop.importers.named_counts import (
-    NamedCounts,
-    location_name,
     unread_field,
-    value_name,
 )
 from compile_hud.runner.interop.importers.vocabulary import (
-    NO_NUMBER,
     ImportedMetric,
     as_number,
-    clean_name,
     find_metric,
 )
 
@@ -50,38 +42,18 @@ _WITHOUT_TIMES = "a command without the times of its runs: their median is its v
 
 
 @dataclass(slots=True)
-class HyperfineReader:
+class HyperfineReader(ToolReader):
     """Read commands; `skipped` are runs that failed, and single values that are no numbers."""
 
-    missing_values: MissingValuePolicy
-    skipped: NamedCounts = field(default_factory=NamedCounts)
-    unread: NamedCounts = field(default_factory=lambda: NamedCounts(max_named=1))
+    FIELDS = frozenset(("results",))
 
-    def name_facts(self, name: str) -> tuple[str, ...]:
-        """Return no facts: `name` adds none."""
-        del name
-        return ()
-
-    def rows(self, source: Source) -> Iterator[HistoryRow]:
-        """Yield a row for each metric of a command; raise ImportFailed naming the line."""
-        machine = clean_name(self.missing_values.machine)
-        origin = RowOrigin(
-            suite=TOOL,
-            branch="",
-            revision=clean_name(self.missing_values.revision),
-            machine=machine,
-            workflow="",
-            facts=json.dumps({"device_name": machine}),
-            about=json.dumps({"format": TOOL}),
-        )
-        for line, document in source.documents():
-            try:
-                for name in sorted(document.keys() - {"results"}):
-                    self.unread.add(unread_field(name), name=location_name(line, ()))
-                for command in get_list(document, "results"):
-                    yield from self._command_rows(command, origin=origin)
-            except RecordError as error:
-                raise source.error(str(error), line) from error
+    def document_rows(self, document: Mapping[str, Any], *, source: Source) -> Iterator[HistoryRow]:
+        """Yield a row for each metric of a command."""
+        del source
+        facts = {"device_name": self.machine("")}
+        origin = self.origin(suite=TOOL, facts=facts, about={"format": TOOL})
+        for command in get_list(document, "results"):
+            yield from self._command_rows(command, origin=origin)
 
     def _command_rows(self, command: Any, *, origin: RowOrigin) -> Iterator[HistoryRow]:
         parameters = parameter_texts(get_mapping(command, "parameters"))
@@ -108,14 +80,14 @@ class HyperfineReader:
         for number in sorted(failed):
             self.skipped.add(_FAILED_RUN, name=f"{name} {_exit_text([codes[number]])}")
         numbers = []
-        times = self._valid(get_list(command, "times"), name=name, without=failed)
+        times = self.samples(_of_good_runs(command, "times", failed), name=name)
         median = as_number(command.get("median"))
         if not times and not failed and median is not None:
             self.unread.add(_WITHOUT_TIMES, name=name)
             times = (median,)
         if times:
             numbers.append((find_metric("latency_s"), times))
-        peaks = self._valid(get_list(command, "memory_usage_byte"), name=name, without=failed)
+        peaks = self.samples(_of_good_runs(command, "memory_usage_byte", failed), name=name)
         if peaks:
             numbers.append((find_metric("peak_bytes"), peaks))
         # These means include the failed runs.
@@ -124,15 +96,11 @@ class HyperfineReader:
                 numbers.append((find_metric(f"{key}_s", unit="s"), (mean_s,)))
         return numbers, ""
 
-    def _valid(self, values: Sequence[Any], *, name: str, without: set[int]) -> tuple[float, ...]:
-        numbers = []
-        for index, value in enumerate(values):
-            number = as_number(value)
-            if number is None:
-                self.skipped.add(NO_NUMBER, name=value_name(name, value))
-            elif index not in without:
-                numbers.append(number)
-        return thinned(numbers, count=lambda: self.unread.add(THINNED, name=name))
+
+def _of_good_runs(command: Mapping[str, Any], key: str, failed: Container[int]) -> list[Any]:
+    """Return the values of the runs of a command that did not fail."""
+    values = enumerate(get_list(command, key))
+    return [value for number, value in values if number not in failed]
 
 
 def _exit_text(codes: Sequence[Any]) -> str:

@@ -7,39 +7,29 @@ https://pytest-benchmark.readthedocs.io/en/latest/.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from compile_hud.db.errors import RecordError
 from compile_hud.db.records.json_fields import get_list, get_mapping
 from compile_hud.db.records.results import Case
 from compile_hud.runner.files.stream_reader import Source
 from compile_hud.runner.interop.importers.benchmark_tools.tool_case import (
-    THINNED,
     parameter_texts,
-    thinned,
     tool_case,
 )
+from compile_hud.runner.interop.importers.benchmark_tools.tool_reader import ToolReader, text_of
 from compile_hud.runner.interop.importers.history import (
     HistoryRow,
-    MissingValuePolicy,
     RowOrigin,
     Settings,
 )
 from compile_hud.runner.interop.importers.named_counts import (
-    NamedCounts,
-    location_name,
     unread_field,
-    value_name,
 )
 from compile_hud.runner.interop.importers.record_times import date_s
 from compile_hud.runner.interop.importers.vocabulary import (
-    NO_NUMBER,
-    UNKNOWN,
     as_number,
-    clean_name,
     find_metric,
 )
 
@@ -48,7 +38,6 @@ LATENCY = "latency_s"
 # Without a repository, or with one that git cannot read.
 _NO_COMMIT = ("", "unversioned", "unknown")
 _NO_BRANCH = ("", "(unknown)", "(detached head)", "HEAD")
-_FIELDS = frozenset(("machine_info", "commit_info", "benchmarks", "datetime", "version"))
 _BENCHMARK_FIELDS = frozenset(
     ("group", "name", "fullname", "params", "param", "extra_info", "options", "stats")
 )
@@ -59,55 +48,40 @@ _WITHOUT_ROUNDS = (
 
 
 @dataclass(slots=True)
-class PytestBenchmarkReader:
+class PytestBenchmarkReader(ToolReader):
     """Read benchmarks; `skipped` are those without a number, and single values that are none."""
 
-    missing_values: MissingValuePolicy
-    skipped: NamedCounts = field(default_factory=NamedCounts)
-    unread: NamedCounts = field(default_factory=lambda: NamedCounts(max_named=1))
+    FIELDS = frozenset(("machine_info", "commit_info", "benchmarks", "datetime", "version"))
 
-    def name_facts(self, name: str) -> tuple[str, ...]:
-        """Return no facts: a session states them all, and `name` adds none."""
-        del name
-        return ()
-
-    def rows(self, source: Source) -> Iterator[HistoryRow]:
-        """Yield a row for each metric of a benchmark; raise ImportFailed naming the line."""
-        for line, session in source.documents():
-            try:
-                origin = self._origin(session)
-                at_s = date_s(session.get("datetime"), name="datetime")
-                for name in sorted(session.keys() - _FIELDS):
-                    self.unread.add(unread_field(name), name=location_name(line, ()))
-                for benchmark in get_list(session, "benchmarks"):
-                    yield from self._benchmark_rows(benchmark, origin=origin, at_s=at_s)
-            except RecordError as error:
-                raise source.error(str(error), line) from error
+    def document_rows(self, document: Mapping[str, Any], *, source: Source) -> Iterator[HistoryRow]:
+        """Yield a row for each metric of a benchmark of a session."""
+        del source
+        origin = self._origin(document)
+        at_s = date_s(document.get("datetime"), name="datetime")
+        for benchmark in get_list(document, "benchmarks"):
+            yield from self._benchmark_rows(benchmark, origin=origin, at_s=at_s)
 
     def _origin(self, session: Mapping[str, Any]) -> RowOrigin:
         machine, commit = (get_mapping(session, name) for name in ("machine_info", "commit_info"))
-        node, given = _text(machine.get("node")), self.missing_values.machine
-        revision, branch = _text(commit.get("id")), _text(commit.get("branch"))
+        revision, branch = text_of(commit.get("id")), text_of(commit.get("branch"))
         if revision in _NO_COMMIT:
-            revision = self.missing_values.revision
+            revision = ""
         elif commit.get("dirty") is True:
             revision += "+dirty"
-        project = _text(commit.get("project"))
+        project = text_of(commit.get("project"))
         parts = (project, "" if branch in _NO_BRANCH else branch)
         about = {
             "format": TOOL,
-            "version": _text(session.get("version")),
-            "commit_time": _text(commit.get("time")),
+            "version": text_of(session.get("version")),
+            "commit_time": text_of(commit.get("time")),
         }
-        return RowOrigin(
-            suite=clean_name(project or TOOL),
-            branch=clean_name("@".join(filter(None, parts))),
-            revision=clean_name(revision),
-            machine=clean_name(given if given != UNKNOWN else node or UNKNOWN),
-            workflow="",
-            facts=json.dumps(_facts(machine), sort_keys=True),
-            about=json.dumps({name: text for name, text in about.items() if text}),
-            is_runner_name=given == UNKNOWN and bool(node),
+        return self.origin(
+            suite=project or TOOL,
+            branch="@".join(filter(None, parts)),
+            revision=revision,
+            runner=text_of(machine.get("node")),
+            facts=_facts(machine),
+            about={name: text for name, text in about.items() if text},
         )
 
     def _benchmark_rows(
@@ -142,11 +116,7 @@ class PytestBenchmarkReader:
             if median is not None:
                 self.unread.add(_WITHOUT_ROUNDS, name=name)
             return () if median is None else (median,)
-        values = [number for item in rounds if (number := as_number(item)) is not None]
-        for item in rounds if len(values) < len(rounds) else ():
-            if as_number(item) is None:
-                self.skipped.add(NO_NUMBER, name=value_name(name, item))
-        return thinned(values, count=lambda: self.unread.add(THINNED, name=name))
+        return self.samples(rounds, name=name)
 
     def _extra_numbers(
         self, benchmark: Mapping[str, Any]
@@ -161,14 +131,14 @@ class PytestBenchmarkReader:
 def _facts(machine: Mapping[str, Any]) -> dict[str, Any]:
     """Return the facts of the environment, by our names."""
     cpu = get_mapping(machine, "cpu")
-    python = _text(machine.get("python_version"))
-    implementation = _text(machine.get("python_implementation"))
+    python = text_of(machine.get("python_version"))
+    implementation = text_of(machine.get("python_implementation"))
     facts: dict[str, Any] = {
-        "cpu_model": _text(cpu.get("brand_raw")) or _text(machine.get("processor")),
+        "cpu_model": text_of(cpu.get("brand_raw")) or text_of(machine.get("processor")),
         "num_cpus": cpu.get("count") if isinstance(cpu.get("count"), int) else None,
         "python_minor": ".".join(python.split(".")[:2]),
         "platform": " ".join(
-            filter(None, (_text(machine.get(key)) for key in ("system", "machine")))
+            filter(None, (text_of(machine.get(key)) for key in ("system", "machine")))
         ),
     }
     if implementation not in ("", "CPython"):
@@ -177,9 +147,9 @@ def _facts(machine: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _case(benchmark: Any) -> Case:
-    name = _text(get_mapping({"benchmark": benchmark}, "benchmark").get("fullname"))
-    name = name or _text(benchmark.get("name"))
-    param = _text(benchmark.get("param"))
+    name = text_of(get_mapping({"benchmark": benchmark}, "benchmark").get("fullname"))
+    name = name or text_of(benchmark.get("name"))
+    param = text_of(benchmark.get("param"))
     parameters = benchmark.get("params")
     is_plain = isinstance(parameters, dict) and not any(
         isinstance(value, dict | list) for value in parameters.values()
@@ -196,8 +166,6 @@ def _settings(benchmark: Mapping[str, Any]) -> Settings:
     extra = get_mapping(benchmark, "extra_info").items()
     texts = {f"extra_info.{name}": value for name, value in extra if isinstance(value, str)}
     timer = get_mapping(benchmark, "options").get("timer")
-    return tuple((name, _text(value)) for name, value in {**texts, "timer": timer}.items() if value)
-
-
-def _text(value: Any) -> str:
-    return value.strip() if isinstance(value, str) else ""
+    return tuple(
+        (name, text_of(value)) for name, value in {**texts, "timer": timer}.items() if value
+    )

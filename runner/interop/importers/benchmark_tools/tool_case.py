@@ -7,7 +7,7 @@ One that names a mode of torch.compile, a dtype, a device or a phase is that par
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -26,10 +26,6 @@ from compile_hud.runner.interop.importers.vocabulary import (
     mode_of,
 )
 
-# A case has at most so many samples of a metric: a tool may take a million in a second.
-MAX_SAMPLES = 10_000
-# The reason to count a benchmark with more samples.
-THINNED = f"rounds beyond {MAX_SAMPLES:,} of a benchmark: so many are kept, evenly spread"
 _MODE_NAMES = ("mode", "compile_mode", "torch_compile_mode")
 _PHASE_NAMES = ("phase", "benchmark_mode")
 
@@ -88,12 +84,3 @@ def parameter_texts(parameters: Mapping[str, Any]) -> dict[str, str]:
         name: value if isinstance(value, str) else json.dumps(value)
         for name, value in parameters.items()
     }
-
-
-def thinned(values: Sequence[float], *, count: Callable[[], None]) -> tuple[float, ...]:
-    """Return at most MAX_SAMPLES of `values`, evenly spread; call `count` if some are left out."""
-    if len(values) <= MAX_SAMPLES:
-        return tuple(values)
-    count()
-    step = len(values) / MAX_SAMPLES
-    return tuple(values[int(number * step)] for number in range(MAX_SAMPLES))

@@ -21,5 +21,9 @@ def test_a_pair_that_would_end_too_late_is_not_begun() -> None:
 def test_what_decides_nothing_between_commits_is_left_out() -> None:
     settings = pair_settings(MeasureSettings(timeout_s=10), case_s=180)
     assert (settings.num_launches, settings.sweep, settings.energy) == (2, False, False)
+    recorded = pair_settings(
+        MeasureSettings(memory_snapshot=True, compile_trace="always"), case_s=9
+    )
+    assert (recorded.memory_snapshot, recorded.compile_trace) == (False, "never")
     # The limit of the comparison ends the case.
     assert settings.timeout_s == 360

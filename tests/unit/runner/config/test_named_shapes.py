@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from compile_hud.models_zoo.catalog.spec import ModelSpec
+from compile_hud.models_zoo.catalog.catalog import CATALOG
+from compile_hud.models_zoo.catalog.spec import ModelSpec, NamedShape
 from compile_hud.runner.config.load import parse_config
 from compile_hud.runner.config.named_shapes import NamedShapeError, ShapeRule, with_shapes
 from compile_hud.runner.errors import ConfigError
@@ -16,13 +17,19 @@ def catalog(content: str) -> dict[str, ModelSpec]:
     return dict(parse_config(content, path=None, env={}).catalog)
 
 
+def added_shapes(model: str, content: str) -> dict[str, NamedShape]:
+    """Return the shapes that `content` adds to those of the zoo."""
+    shapes = catalog(content)[model].shapes
+    return {name: shape for name, shape in shapes.items() if name not in CATALOG[model].shapes}
+
+
 def shapes_of(model: str, content: str) -> list[str]:
-    return list(catalog(content)[model].shapes)
+    return list(added_shapes(model, content))
 
 
 def test_each_axis_that_is_a_list_is_in_the_names() -> None:
     content = '[shapes.grid]\nsize = "small"\nmodels = "gpt2"\nbatch = [1, 8]\nlength = 100'
-    shapes = catalog(content)["gpt2"].shapes
+    shapes = added_shapes("gpt2", content)
     assert list(shapes) == ["grid-b1", "grid-b8"]
     assert shapes["grid-b8"].size.num_tokens == 800
     assert not shapes["grid-b8"].is_tracked
@@ -48,9 +55,9 @@ def test_a_glob_means_the_models_that_have_such_a_shape(words: SnapshotAssertion
         None,
     )
     assert str(caught.value) == words
-    models = catalog(content.replace(', "vit"', ""))
-    assert list(models["gpt2"].shapes) == ["long-l16"]
-    assert list(models["gpt2_decode"].shapes) == []
+    reduced = content.replace(', "vit"', "")
+    assert shapes_of("gpt2", reduced) == ["long-l16"]
+    assert shapes_of("gpt2_decode", reduced) == []
 
 
 def test_the_error_names_the_key_that_is_wrong(words: SnapshotAssertion) -> None:

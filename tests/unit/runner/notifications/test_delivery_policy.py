@@ -356,3 +356,50 @@ def test_notifications_about_one_alert_never_overtake_each_other(
     for about in {about for about, _ in abouts}:
         numbers = [item.number for item in order if item.alert_ids == (f"alert-{about}",)]
         assert numbers == sorted(set(numbers))
+
+
+def receiver_test(id: str = "test") -> Notification:
+    return make_notification(id, kind=AlertChangeKind.TEST, alert_ids=(), severity=Severity.MINOR)
+
+
+def test_a_test_message_precedes_all_others_and_goes_alone() -> None:
+    severe = make_notification("severe", severity=Severity.SEVERE)
+    _, delivery = taken(queue(*many(3), severe, receiver_test()), policy=Policy())
+    assert ids(delivery) == ["test"]
+
+
+def test_neither_quiet_hours_nor_a_pause_defer_a_test_message() -> None:
+    health = ReceiverHealth(
+        receiver="ops", num_failures=7, held_until=START + timedelta(minutes=20)
+    )
+    paused = Queue(health=health, waiting=(*many(2), receiver_test()))
+    quiet = replace(context(), quiet=Quiet.NONE)
+    after, delivery = next_delivery(paused, context=quiet)
+    assert delivery is not None
+    assert ids(delivery) == ["test"]
+    assert next_delivery(paused, context=quiet, attempted=["test"])[1] is None
+    # The receiver works again, so what waits is sent as well.
+    done = apply_response(after, Attempt(delivery=delivery, response=SENT), context=context())
+    assert (states(done)[2], done.health.num_failures, done.health.held_until) == ("sent", 0, None)
+    assert ids(taken(done)[1]) == ["n00"]
+
+
+@given(answer=st.sampled_from([ERROR, DOWN, DISCONNECTED, REFUSED]), num_failures=st.integers(0, 9))
+def test_a_failed_test_message_is_not_repeated_and_changes_no_pause(
+    answer: Response, num_failures: int
+) -> None:
+    before = queue(*many(1), receiver_test(), num_failures=num_failures)
+    after, delivery = taken(before)
+    done = apply_response(after, Attempt(delivery=delivery, response=answer), context=context())
+    assert states(done) == ["pending", "dropped"]
+    assert done.waiting[1].last_error == answer.text
+    assert done.health == before.health
+
+
+def test_a_test_message_of_a_process_that_died_is_sent_again_under_its_key() -> None:
+    after, delivery = taken(queue(receiver_test("t7")), holder="gone")
+    again, repeated = taken(after)
+    assert (repeated.id, delivery.id) == ("t7", "t7")
+    assert again.waiting[0].holder == "me"
+    alive, _ = taken(queue(receiver_test()), holder="alive")
+    assert next_delivery(alive, context=context())[1] is None

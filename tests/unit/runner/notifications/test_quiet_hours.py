@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.runner.config.notifications import quiet_hours
-from compile_hud.runner.notifications.quiet_hours import Quiet, QuietRule, weekly_time
+from compile_hud.runner.notifications.quiet_hours import DAYS, Quiet, QuietRule, weekly_time
 from tests.support.errors import value_error_of
 
 BERLIN = "Europe/Berlin"
@@ -113,3 +113,33 @@ def test_each_week_has_one_time_in_every_zone(quarters: int, text: str) -> None:
     assert last.strftime("%a %H:%M").lower() == text
     before = weekly_time(text).last(last - timedelta(hours=2), timezone=BERLIN)
     assert (last.date() - before.date()).days == 7
+
+
+@given(
+    days=st.sets(st.sampled_from(DAYS), min_size=1),
+    start=st.integers(0, 1439),
+    end=st.integers(0, 1440),
+)
+def test_hours_as_text_are_the_same_hours(days: set[str], start: int, end: int) -> None:
+    assume(start != end)
+    times = [f"{minute // 60:02}:{minute % 60:02}" for minute in (start, end)]
+    (hours,) = quiet_hours(f"{','.join(days)} {'-'.join(times)}")
+    assert quiet_hours(str(hours)) == (hours,)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("mon-fri 18:00-08:00", "mon-fri 18:00-08:00"),
+        ("sun,sat 00:00-24:00", "sat,sun 00:00-24:00"),
+        ("mon-sun 22:00-07:00", "22:00-07:00"),
+        ("fri,mon-wed 01:05-02:00", "mon-wed,fri 01:05-02:00"),
+    ],
+)
+def test_days_as_text_are_ranges_or_a_list(value: str, text: str) -> None:
+    assert [str(item) for item in quiet_hours(value)] == [text]
+
+
+def test_a_weekly_time_as_text_is_that_of_hud_toml() -> None:
+    for text in ("mon 09:00", "sun 23:59"):
+        assert str(weekly_time(text)) == text

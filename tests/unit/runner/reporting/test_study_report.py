@@ -16,6 +16,8 @@ from compile_hud.runner.reporting.study_report import cell_text, cohort_text, st
 from tests.support.builders import START, make_case, make_run
 from tests.support.records.studies import make_seen, make_study, speedup
 
+DEFAULT = "default"
+
 FIGURE = Published(what="BERT", low=2.2, high=2.8, device="a GPU", source="them")
 STUDY = dataclasses.replace(
     make_study(TableSpec(title="Speedup", rows="model"), variants=("eager", "default", "openvino")),
@@ -209,7 +211,7 @@ def test_a_cell_names_what_ran_and_over_how_many() -> None:
         num_subjects=3,
         ran_as=(("default", 2),),
     )
-    assert cell_text(cell, metric="speedup") == "1.50x [1.40, 1.60] (2 ran as default)"
+    assert cell_text(cell, metric="speedup") == f"1.50x [1.40, 1.60] (2 fell back to {DEFAULT})"
     assert cohort_text(cell, "speedup") == "2 of 3, 1.20x to 1.90x"
 
 

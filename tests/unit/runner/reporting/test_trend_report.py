@@ -60,6 +60,13 @@ def test_markdown_has_a_table_for_each_metric(words: SnapshotAssertion) -> None:
     assert report_markdown(TRENDS, at=START) == words
 
 
+def test_a_demo_says_in_both_formats_that_nothing_was_measured() -> None:
+    runs = tuple(replace(run, is_synthetic=index == 1) for index, run in enumerate(TRENDS.runs))
+    for report in (report_markdown, report_html):
+        assert "SYNTHETIC DATA" in report(replace(TRENDS, runs=runs), at=START)
+        assert "SYNTHETIC" not in report(TRENDS, at=START)
+
+
 def test_groups_have_a_column() -> None:
     trends = trends_of(*(trend("default", [1.5], by="model", group=name) for name in ("a", "b")))
     lines = report_markdown(trends, at=START).splitlines()

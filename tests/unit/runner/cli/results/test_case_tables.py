@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from compile_hud.runner.cli.results.case_tables import MAX_LOCATIONS, location_lines, print_compile
+from compile_hud.runner.cli.results.case_tables import (
+    MAX_COMPILATIONS,
+    MAX_LOCATIONS,
+    location_lines,
+    print_caches,
+    print_compilations,
+    print_compile,
+    print_compiler_log,
+)
 from tests.support.builders import make_case, make_document, make_measurement, make_result, make_run
 
 LOCATION = {
@@ -56,6 +64,7 @@ def test_the_table_has_a_row_for_each_compiled_result(
         "compile_warm_s": 1.01,
         "break_even_calls": 6630.6,
         "guards": 734.0,
+        "guard_s": 21.4e-6,
     }
     measurements = [make_measurement(name, samples=(value,)) for name, value in numbers.items()]
     document = make_document(
@@ -76,8 +85,8 @@ def test_the_table_has_a_row_for_each_compiled_result(
     print_compile(document)
     header, row, location = capsys.readouterr().out.splitlines()[2:]
     assert header.split()[:6] == ["model", "mode", "phase", "shape", "dtype", "cold"]
-    assert row.split("  ")[-1].strip() == "734"
-    for text in ("9.71 s", "1.53 s", "972 ms", "3.01 s", "4.18 s", "1.01 s", "6,631 calls"):
+    assert row.split("  ")[-1].strip() == "21.4 us"
+    for text in ("734", "9.71 s", "1.53 s", "972 ms", "3.01 s", "4.18 s", "1.01 s", "6,631 calls"):
         assert text in row
     assert location == words
 
@@ -85,3 +94,65 @@ def test_the_table_has_a_row_for_each_compiled_result(
 def test_a_run_without_compiled_results_has_no_table(capsys: pytest.CaptureFixture[str]) -> None:
     print_compile(make_document())
     assert capsys.readouterr().out == ""
+
+
+def test_the_caches_of_a_case_have_a_row_for_each_launch(
+    capsys: pytest.CaptureFixture[str], words: SnapshotAssertion
+) -> None:
+    reason = {
+        "cache": "fxgraph",
+        "event": "miss",
+        "reason": "its key differs in gm: x -> y",
+        "is_permanent": False,
+        "remedy": "keep it",
+    }
+    launches = [
+        {"state": "cold", "cache": {"fxgraph_misses": 2}},
+        {"state": "warm", "cache": {"fxgraph_hits": 1, "fxgraph_misses": 1}},
+    ]
+    launches[1]["cache_reasons"] = [reason]
+    print_caches(make_result(case=make_case("bert"), details={"compile": launches}))
+    print_caches(make_result(case=make_case("bert"), details={}))
+    assert capsys.readouterr().out == words
+
+
+def compilation(number: int, *, is_backward: bool = False) -> dict[str, object]:
+    return {
+        "compile_id": f"0/{number}",
+        "is_backward": is_backward,
+        "phases_s": {"aot": 0.5} if is_backward else {"dynamo": 0.25 * (number + 1), "aot": 1.0},
+        "function": "forward",
+        "file": "/models/net.py",
+        "line": 11,
+        "reason": "n == 3" if number else "",
+        "failure": "",
+        "num_ops": 1234,
+        "num_guards": None,
+    }
+
+
+def test_each_compilation_has_a_row_with_its_phases(
+    capsys: pytest.CaptureFixture[str], words: SnapshotAssertion
+) -> None:
+    listed = [compilation(0), compilation(1), compilation(0, is_backward=True)]
+    print_compilations(make_result(details={"compilations": [listed, []]}))
+    print_compilations(make_result(details={}))
+    assert capsys.readouterr().out == words
+
+
+def test_the_shortest_of_many_compilations_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = [compilation(number) for number in range(MAX_COMPILATIONS + 3)]
+    print_compilations(make_result(details={"compilations": [listed]}))
+    lines = capsys.readouterr().out.splitlines()
+    ids = [line.split()[0] for line in lines if line.startswith("0/")]
+    assert ids == [f"0/{number}" for number in range(3, MAX_COMPILATIONS + 3)]
+    assert lines[-1].startswith("3 ")
+
+
+def test_a_stored_log_of_the_compiler_has_its_command_and_report(
+    capsys: pytest.CaptureFixture[str], words: SnapshotAssertion
+) -> None:
+    paths = {"folder": "/state/compile-traces/r1/bert", "tlparse": "/state/x/index.html"}
+    print_compiler_log(make_result(details={"compile_trace": paths}))
+    print_compiler_log(make_result(details={}))
+    assert capsys.readouterr().out == words

@@ -103,6 +103,35 @@ def test_the_clock_of_the_speedups_is_reported(
     assert last.startswith(text)
 
 
+@pytest.mark.parametrize("width", [160, 100])
+def test_row_whose_eager_time_differs_from_that_of_eagers_own_process_says_so(
+    monkeypatch: pytest.MonkeyPatch, width: int, words: SnapshotAssertion
+) -> None:
+    cases = (make_case("gan", mode="eager"), make_case("gan", mode="default"))
+    run = make_run(plan=cases)
+    times = (
+        {"latency_s": 0.00372},
+        {"eager_latency_s": 0.0051, "latency_s": 0.004, "speedup": 1.3},
+    )
+    results = tuple(
+        make_result(
+            f"r{number}",
+            run=run,
+            case=case,
+            measurements=[
+                make_measurement(name, samples=(0.99 * value, value, 1.01 * value))
+                for name, value in own.items()
+            ],
+        )
+        for number, (case, own) in enumerate(zip(cases, times, strict=True))
+    )
+    output = io.StringIO()
+    console = Console(file=output, width=width, force_terminal=True, color_system=None)
+    monkeypatch.setattr(run_command, "stdout", lambda: console)
+    print_results(RunDocument(run=run, results=results))
+    assert output.getvalue().splitlines() == words
+
+
 @pytest.mark.parametrize(
     ("width", "left_out"),
     [

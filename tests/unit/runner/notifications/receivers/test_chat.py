@@ -128,6 +128,18 @@ def test_words_name_the_kernels_and_what_was_decided(words: SnapshotAssertion) -
     assert (paragraph.picture_url, paragraph.alert_id) == (PICTURE, "alert-1")
 
 
+def test_words_name_new_findings_with_their_costs() -> None:
+    findings = [
+        {"code": "attention-decomposed", "cost_s": 0.00616},
+        {"code": "hidden-sync", "cost_s": None},
+    ]
+    (alert,) = item().alerts
+    named = {**alert, "cause": {**alert["cause"], "findings": findings}}
+    (paragraph,) = render_message(message(replace(item(), alerts=(named,)))).sections
+    assert "new findings: attention-decomposed 6.16 ms, hidden-sync" in paragraph.lines
+    assert not [line for line in plain_lines() if "findings" in line]
+
+
 def test_a_fixed_alert_is_reported_once_without_an_author() -> None:
     fixed = replace(item(state=AlertState.FIXED), deciders={"alert-1": "judge"})
     (paragraph,) = render_message(message(fixed)).sections
