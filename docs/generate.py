@@ -7,10 +7,12 @@ text between them comes from the code. `--check` changes nothing and fails if a 
 from __future__ import annotations
 
 import ast
+import json
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -19,8 +21,11 @@ from compile_hud.db.schema.markdown import markdown as schema
 from compile_hud.db.schema.migrate import MIGRATIONS
 from compile_hud.db.shared.text import first_line
 from compile_hud.models_zoo.catalog.catalog import CATALOG
+from compile_hud.models_zoo.catalog.publications import PUBLICATIONS
+from compile_hud.models_zoo.catalog.spec import ConfigValue
 from compile_hud.models_zoo.catalog.tags import GENERATION_STEP, TAGS
 from compile_hud.models_zoo.catalog.variants import VARIANTS
+from compile_hud.runner.analysis.findings.registry import table as table_of_findings
 from compile_hud.runner.analysis.studies.catalog import STUDIES
 from compile_hud.runner.cli.main import main as hud
 from compile_hud.runner.config.schema import SETTINGS
@@ -106,6 +111,123 @@ def models() -> str:
     )
 
 
+def publications() -> str:
+    """Return the table of the `full` configurations, next to what is published."""
+    rows = []
+    for name, row in PUBLICATIONS.items():
+        published = "" if row.published_gmacs is None else f"{row.published_gmacs:,g}"
+        rows.append(
+            (
+                f"`{name}`",
+                row.source,
+                f"{row.num_parameters:,}",
+                "same"
+                if row.num_parameters == row.published_parameters
+                else f"{row.published_parameters:,}",
+                "-" if row.gmacs is None else f"{row.gmacs:,g}",
+                f"{published} ({row.gmacs_source})" if published else "-",
+                row.difference or "-",
+            )
+        )
+    return table(
+        ("model", "source", "parameters", "published", "GMAC", "published GMAC", "difference"), rows
+    )
+
+
+def other_inputs() -> str:
+    """Return the table of the inputs of `full`, next to those of other benchmarks."""
+    return table(
+        ("model", "`full`", "TorchBench", "compiler dashboard"),
+        (
+            (
+                f"`{name}`",
+                _input(CATALOG[name].sizes["full"].config),
+                row.torchbench or "-",
+                row.dashboard or "-",
+            )
+            for name, row in PUBLICATIONS.items()
+        ),
+    )
+
+
+def _input(config: Mapping[str, ConfigValue]) -> str:
+    """Return the batch and the lengths of an iteration: `16 x 512, mask of ones`."""
+    batch, mask = config["batch"], config.get("mask")
+    if "cache_length" in config:
+        size = f"{batch} x 1, {config['position']} of {config['cache_length']} cached"
+    elif "source_length" in config:
+        size = f"{batch} x ({config['source_length']} + {config['target_length']})"
+    else:
+        frames = f"{config['num_frames']} frames, " if "num_frames" in config else ""
+        side = config.get("image_size", config.get("latent_size"))
+        pixels = f"{side} x {side}" if side else ""
+        texts = f"{batch} x {config['length']}" if "length" in config else ""
+        size = ", ".join(filter(None, (f"{batch} x {pixels}" if pixels else "", texts)))
+        size = f"{batch} x {frames}{size}" if frames else size or str(batch)
+    return f"{size}, {'no mask' if mask == 'none' else 'mask of ones'}" if mask else size
+
+
+def attention_masks() -> str:
+    """Return the table of one model with several masks, and how it was measured."""
+    path = ROOT / "benchmarks" / "results" / "attention_masks.json"
+    rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+
+    def speedup(row: dict[str, Any]) -> str:
+        if row["speedup"] is None:
+            return "-"
+        return "{:.2f}x [{:.2f}, {:.2f}]".format(*row["speedup"])
+
+    return table(
+        ("shape", "dtype", "mode", "CPU time", "speedup", "attention kernels", "all kernels"),
+        (
+            (
+                f"`{row['shape']}`",
+                row["dtype"],
+                f"`{row['variant']}`",
+                f"{row['latency_cpu_s'] * 1e3:.2f} ms",
+                speedup(row),
+                f"{row['num_attention_kernels']:.0f}{', with a mask' if row['has_mask'] else ''}",
+                f"{row['num_kernels']:.0f}",
+            )
+            for row in rows
+        ),
+    )
+
+
+def attention() -> str:
+    """Return the table of the attention calls of the zoo, eager and compiled, with its notes."""
+    path = ROOT / "benchmarks" / "results" / "attention_fidelity.json"
+    rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    notes: dict[str, int] = {}
+
+    def calls(side: dict[str, int]) -> str:
+        total, masked = side["masked"] + side["unmasked"], side["masked"]
+        if total == 0:
+            return "none"
+        return f"{total}" if masked == 0 else f"{total} ({masked} with a mask)"
+
+    def note(row: dict[str, Any]) -> str:
+        if row["eager"] == row["compiled"]:
+            return ""
+        text = CATALOG[row["model"]].attention_note
+        return f"({notes.setdefault(text, len(notes) + 1)})"
+
+    made = table(
+        ("model", "mask of the inputs", "eager calls", "compiled calls", "note"),
+        (
+            (
+                f"`{row['model']}`",
+                row["mask"] or "-",
+                calls(row["eager"]),
+                calls(row["compiled"]),
+                note(row),
+            )
+            for row in rows
+        ),
+    )
+    return made + "\n" + "".join(f"{number}. {text}\n" for text, number in notes.items())
+
+
 def suites() -> str:
     """Return the table of the suites that come with Compile HUD."""
     return table(
@@ -122,6 +244,17 @@ def studies() -> str:
         name = f"[`{row.name}`](studies/{row.name}.md)" if page.exists() else f"`{row.name}`"
         rows.append((name, row.question, str(len(row.published))))
     return table(("study", "asks", "published figures"), rows)
+
+
+def findings() -> str:
+    """Return the table of findings."""
+    return table(
+        ("finding", "meaning", "remedy", "derived from", "from a share of"),
+        (
+            (f"`{row.code}`", row.meaning, row.remedy, row.source, row.share_text)
+            for row in table_of_findings()
+        ),
+    )
 
 
 def settings() -> str:
@@ -186,10 +319,15 @@ def upgrades() -> str:
 
 GENERATORS: dict[str, Callable[[], str]] = {
     "commands": commands,
+    "findings": findings,
     "foreign-metrics": imported_metrics,
     "foreign-words": foreign_words,
     "metrics": metrics,
     "models": models,
+    "publications": publications,
+    "other-inputs": other_inputs,
+    "attention": attention,
+    "attention-masks": attention_masks,
     "schema": schema,
     "settings": settings,
     "studies": studies,
