@@ -47,6 +47,10 @@ install: $(VENV)/.installed ## create .venv with everything, development tools i
 run: $(VENV)/.installed-run ## install what is needed, measure, open the dashboard on port 8501
 	@$(BIN)/hud up
 
+.PHONY: demo
+demo: $(VENV)/.installed-run ## open the dashboard on a synthetic history of half a year
+	@$(BIN)/hud demo --serve
+
 .PHONY: test
 test: $(VENV)/.installed ## run all tests but those of the night (PYTEST_ARGS="tests/unit -k name" narrows it down)
 	@$(PYTEST) $(PYTEST_ARGS)

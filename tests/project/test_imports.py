@@ -10,7 +10,7 @@ import sys
 
 from tests.support.sources import ROOT, python_files
 
-HEAVY = ("torch", "transformers", "diffusers", "streamlit", "pandas", "scipy.optimize")
+HEAVY = ("torch", "transformers", "diffusers", "streamlit", "pandas", "scipy")
 TORCH_SIDE = ("compile_hud.runner.worker", "compile_hud.runner.measure", "compile_hud.models_zoo.")
 
 

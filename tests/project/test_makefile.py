@@ -165,7 +165,7 @@ def test_old_python_is_refused_by_name(workshop: Workshop) -> None:
 def test_help_names_every_command(workshop: Workshop) -> None:
     listed = {line.split()[1] for line in workshop.make("help").stdout.splitlines()}
     assert listed == {
-        "install", "run", "test", "test-nightly", "check", "fix", "docs", "bench",
+        "install", "run", "demo", "test", "test-nightly", "check", "fix", "docs", "bench",
         "bench-precision", "words", "help", "clean",
     }  # fmt: skip
     assert workshop.make().stdout == workshop.make("help").stdout

@@ -259,9 +259,11 @@ class FakeKernel:
         self.enabled.append(leader)
 
     def read(self, leader: int, size: int) -> bytes:
-        """Return the next reading."""
+        """Return the next reading, of an inherited event or of a group."""
         del leader
         enabled_ns, running_ns, values = next(self._readings)
+        if size == struct.calcsize("=3Q"):
+            return struct.pack("=3Q", *values, enabled_ns, running_ns)
         packed = struct.pack(f"={3 + len(values)}Q", len(values), enabled_ns, running_ns, *values)
         assert len(packed) == size
         return packed

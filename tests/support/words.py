@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 # Short names of commits have 10 digits, ids of runs 12, digests of paths 16, ids of files 32.
 # Builds of torch for a bisection have 6 behind their version.
 _RANDOM = re.compile(
-    r"\b(?=[a-f]*[0-9])(?:[0-9a-f]{12}|[0-9a-f]{16}|[0-9a-f]{32}|(?=[0-9]*[a-f])[0-9a-f]{10})\b"
+    r"\b(?:[0-9a-f]{12}|[0-9a-f]{16}|[0-9a-f]{32}|(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{10})\b"
     # One short name in a hundred has no letter. In a column it is a name, in a sentence a number.
     r"|(?<=  )[0-9]{10}(?=  )"
     r"|(?<=-)[0-9a-f]{6}(?=@|\.log\b)"

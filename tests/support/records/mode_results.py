@@ -47,7 +47,7 @@ def same_code(mode: str, *, source: str = "default", model: str = "bert") -> Lat
 
 
 def fallen_back(speedup: float, compile_s: float) -> LatestCell:
-    """Return a result of max-autotune that the device ran as default."""
+    """Return a result of max-autotune that fell back to default."""
     cell = measured("max-autotune", speedup, compile_s)
     return replace(cell, summary=replace(cell.summary, effective_mode="default"))
 

@@ -41,6 +41,7 @@ def point(number: int, value: float, *, width: float = 0.01, **changes: Any) -> 
 def trend(mode: str, values: Sequence[float], *, metric: str = "speedup", **of: str) -> ModeTrend:
     """Return a trend with a value for each night."""
     points = tuple(point(number, value) for number, value in enumerate(values))
+    of = {"label": of.get("group", ""), **of}
     return ModeTrend(metric=metric, mode=mode, points=points, **of)
 
 

@@ -130,7 +130,7 @@ def result_of(run: Run, case: Case, *, number: int) -> CaseResult:
 _BREAK = {"reason": "call to print", "file": "model.py", "line": 12, "function": "forward"}
 _FALLBACK = RunWarning(
     code="mode-fallback",
-    text="reduce-overhead ran as default: Inductor skipped CUDA graphs 3 times",
+    text="reduce-overhead fell back to default: Inductor skipped CUDA graphs 3 times",
     hint="read the skip reasons in the result's details",
 )
 

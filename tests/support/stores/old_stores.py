@@ -19,6 +19,8 @@ from tests.support.builders import START
 OLDEST: Final = "m0015"
 # The migration m0016 drops these tables.
 REPLY_TABLES: Final = ("message_versions", "replies", "reply_threads")
+# The migration m0017 makes and fills this table.
+_LATER_TABLES: Final = ("trend_results",)
 LOCK_TIMEOUT: Final = LockTimeout(timeout_s=5.0, sleep=time.sleep, monotonic=time.monotonic)
 _SCHEMA: Final = Path(__file__).parents[2] / "fixtures" / "m0015.sql"
 
@@ -29,6 +31,8 @@ def make_old_store(url: str, *, rows_of: Store) -> None:
         make_old_tables(connection)
         with rows_of.read() as source:
             for table in _tables():
+                if table.name in _LATER_TABLES:
+                    continue
                 rows = [dict(row) for row in source.execute(sa.select(table)).mappings()]
                 if rows:
                     connection.execute(sa.insert(table), rows)
