@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -95,12 +96,18 @@ def trial(
 
 
 def planned(
-    num_trials: int, *, num_same: int, sizes: Sequence[int] = tuple(BLOCKS)
+    num_trials: int,
+    *,
+    num_same: int,
+    sizes: Sequence[int] = tuple(BLOCKS),
+    done: Sequence[int] = (),
 ) -> Iterator[int]:
-    """Yield the slowdown of each trial, all `sizes` in turn."""
+    """Yield the slowdown of each trial that is not in `done`, all `sizes` in turn."""
+    num_done = Counter(done)
     for number in range(max(num_trials, num_same)):
         for slowdown_pct in sizes:
-            if number < (num_trials if slowdown_pct else num_same):
+            num_wanted = num_trials if slowdown_pct else num_same
+            if num_done[slowdown_pct] <= number < num_wanted:
                 yield slowdown_pct
 
 
@@ -159,8 +166,13 @@ def main() -> int:
     trials: list[dict[str, Any]] = []
     if options.resume and options.output.is_file():
         trials = json.loads(options.output.read_text(encoding="utf-8"))["trials"]
-    plan = planned(options.trials, num_same=options.same_trials, sizes=options.sizes)
-    for slowdown_pct in list(plan)[len(trials) :]:
+    plan = planned(
+        options.trials,
+        num_same=options.same_trials,
+        sizes=options.sizes,
+        done=[item["slowdown_pct"] for item in trials],
+    )
+    for slowdown_pct in plan:
         trials.append(
             trial(
                 slowdown_pct,
