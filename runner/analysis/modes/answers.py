@@ -164,6 +164,7 @@ def _ship_sentences(group: ModeGroup) -> list[str]:
     return [
         *_exceptions(group.recommendation.exceptions, variant=mode.variant),
         _reason(mode, group),
+        *_equals(mode, group),
         *_calls(mode, group),
         *_limits(mode, group),
     ]
@@ -246,6 +247,25 @@ def _reason(mode: ModeCost, group: ModeGroup) -> str:
         costs = "costs" if len(others) == 1 else "cost"
         text += f"; {', '.join(others)} cannot be told from it in speed and {costs} more"
     return f"{text}."
+
+
+def _equals(mode: ModeCost, group: ModeGroup) -> list[str]:
+    """Return sentences on the modes that the recommended one replaces because it is simpler."""
+    twins = [name for name, other in group.choice.twins.items() if other == mode.variant]
+    ties = [name for name, other in group.choice.ties.items() if other == mode.variant]
+    sentences = []
+    for name in twins:
+        ran = [row.cells[name].runs_as for row in group.rows if name in row.cells]
+        sentences.append(
+            f"{name} has the code of {mode.variant} for {ran.count(mode.variant)} of"
+            f" {counted(len(ran), 'model')}."
+        )
+    if ties:
+        verb = "has" if len(ties) == 1 else "have"
+        sentences.append(
+            f"{', '.join(ties)} {verb} no relevant advantage over {mode.variant}, the simpler mode."
+        )
+    return sentences
 
 
 def _calls(mode: ModeCost, group: ModeGroup) -> list[str]:

@@ -2,11 +2,13 @@
 
 Method: every number of a mode is a geometric mean over the common cohort: the models that have a
 speedup and a compile time in every mode. Its interval is that of `study_tables`. A mode beats
-another in one of the three where its interval lies wholly on the better side. It is on the Pareto
-front unless another mode beats it in one and is beaten by it in none. Modes with no significant
-difference in two of the three are decided by the third. Not compiling is a point too (1x, 0 s, 1x).
-A mode is worth compiling for if its gain reaches the floor and its interval lies above none. For a
-model, the time of N calls relative to eager is
+another in one of the three where its interval lies wholly on the better side. Compile time and
+memory of one launch have no interval: a difference below the relevance floor of their metric does
+not count. A mode is on the Pareto front unless another mode beats it in one and is beaten by it in
+none. Modes with no such difference in two of the three are decided by the third, and in all three
+by simplicity. A mode with the code of a simpler one for most models never replaces it. Not
+compiling is a point too (1x, 0 s, 1x). A mode is worth compiling for if its gain reaches the floor
+and its interval lies above none. For a model, the time of N calls relative to eager is
 
     compile / (N x eager) + 1 / speedup.
 
@@ -43,6 +45,9 @@ _NUM_HALVINGS_OF_STEP = 16
 # Decades of calls in which a break-even is searched, and the halvings that give ten digits.
 _BREAK_EVEN_DECADES = (-6.0, 24.0)
 _NUM_HALVINGS = 50
+# Compile time and memory are mostly of one launch, whose interval has no width.
+_COMPILE_FLOOR = METRICS["compile_cold_s"].relevance_floor
+_MEMORY_FLOOR = METRICS["peak_bytes"].relevance_floor
 _ONE = Estimate(1.0, 1.0, 1.0)
 
 
@@ -99,6 +104,8 @@ class Choice:
 
     `cohort` are the `num_common` subjects of `num_subjects`. Without a cohort all else is empty.
     `candidates` has the costs of the modes that can be the best, for each subject of the cohort.
+    `twins` are the modes with the code of a simpler one for most models, and that one; `ties` those
+    without a relevant advantage over a simpler one.
     """
 
     cohort: tuple[str, ...]
@@ -106,6 +113,8 @@ class Choice:
     modes: tuple[ModeCost, ...]
     spans: tuple[ModeSpan, ...]
     candidates: Mapping[str, Sequence[Cost]] = field(default_factory=dict)
+    twins: Mapping[str, str] = field(default_factory=dict)
+    ties: Mapping[str, str] = field(default_factory=dict)
 
     def best_for(self, calls: float | None = None) -> ModeCost | None:
         """Return the mode with the least time of `calls`, None if it is eager.
@@ -124,10 +133,13 @@ class Choice:
         return float(_relative_times(self.candidates[variant], numbers)[0])
 
 
-def choose_mode(costs: Mapping[str, Mapping[str, Cost]]) -> Choice:
+def choose_mode(
+    costs: Mapping[str, Mapping[str, Cost]], *, twins: Mapping[str, str] | None = None
+) -> Choice:
     """Return the comparison of the modes; `costs` are by mode and subject, only of ok results.
 
-    A mode without any result is left out, so that it does not empty the cohort.
+    The simplest mode comes first. A mode without any result is left out, so that it does not empty
+    the cohort. `twins` are the modes with the code of a simpler one for most models, and that one.
     """
     present = {variant: column for variant, column in costs.items() if column}
     speedups = {
@@ -139,21 +151,27 @@ def choose_mode(costs: Mapping[str, Mapping[str, Cost]]) -> Choice:
     if not cohort:
         return Choice(cohort=(), num_subjects=num_subjects, modes=(), spans=())
     chosen = {name: [column[item] for item in cohort] for name, column in present.items()}
-    modes = _on_front([_mode_cost(name, column) for name, column in chosen.items()])
-    names = _candidates(modes)
+    known = {name: other for name, other in (twins or {}).items() if {name, other} <= {*chosen}}
+    modes = _on_front([_mode_cost(name, column) for name, column in chosen.items()], twins=known)
+    names, ties = _candidates(modes, twins=known)
     return Choice(
         cohort=cohort,
         num_subjects=num_subjects,
         modes=tuple(sorted(modes, key=lambda mode: (-mode.speedup.value, mode.variant))),
         spans=_spans({name: chosen[name] for name in names}),
         candidates={name: tuple(chosen[name]) for name in names},
+        twins=known,
+        ties=ties,
     )
 
 
 def best_of_model(costs: Mapping[str, Cost], *, calls: float | None = None) -> ModeCost | None:
-    """Return the best mode for `calls` of one model, None if it is eager; `costs` are by mode."""
-    modes = _on_front([_mode_cost(variant, [cost]) for variant, cost in costs.items()])
-    names = _candidates(modes)
+    """Return the best mode for `calls` of one model, None if it is eager.
+
+    `costs` are by mode, the simplest first.
+    """
+    modes = _on_front([_mode_cost(variant, [cost]) for variant, cost in costs.items()], twins={})
+    names, _ = _candidates(modes, twins={})
     num_calls = LONG_LIVED_CALLS if calls is None else calls
     times = {
         mode.variant: mode.compile_s.value / (num_calls * costs[mode.variant].latency.value) + 1
@@ -167,11 +185,27 @@ def best_of_model(costs: Mapping[str, Cost], *, calls: float | None = None) -> M
     return next(mode for mode in modes if mode.variant == name)
 
 
-def _candidates(modes: Sequence[ModeCost]) -> list[str]:
-    """Return the modes that are worth compiling for and that no other such mode beats."""
-    worth = {mode.variant: mode.beaten_by for mode in modes if mode.is_worth}
+def _candidates(
+    modes: Sequence[ModeCost], *, twins: Mapping[str, str]
+) -> tuple[list[str], dict[str, str]]:
+    """Return the modes that can be the best, and the ties: the simpler mode of each.
+
+    They are worth compiling for, and no other such mode beats them or is as good and simpler.
+    `modes` begin with the simplest.
+    """
+    worth = {mode.variant: mode for mode in modes if mode.is_worth}
+    worth = {name: mode for name, mode in worth.items() if twins.get(name) not in worth}
     # Three modes may beat each other in a circle, one in speed, one in compile time, one in memory.
-    return [name for name, beaten_by in worth.items() if not worth.keys() & beaten_by] or [*worth]
+    front = [mode for mode in worth.values() if not worth.keys() & mode.beaten_by]
+    names: list[str] = []
+    ties: dict[str, str] = {}
+    for mode in front or worth.values():
+        simpler = next((name for name in names if _is_tie(mode, worth[name])), None)
+        if simpler is None:
+            names.append(mode.variant)
+        else:
+            ties[mode.variant] = simpler
+    return names, ties
 
 
 def _mode_cost(variant: str, costs: Sequence[Cost]) -> ModeCost:
@@ -185,7 +219,7 @@ def _mode_cost(variant: str, costs: Sequence[Cost]) -> ModeCost:
     )
 
 
-def _on_front(modes: Sequence[ModeCost]) -> list[ModeCost]:
+def _on_front(modes: Sequence[ModeCost], *, twins: Mapping[str, str]) -> list[ModeCost]:
     eager = ModeCost(variant=EAGER, speedup=_ONE, compile_s=Estimate(0.0, 0.0, 0.0), memory=_ONE)
     return [
         replace(
@@ -193,7 +227,9 @@ def _on_front(modes: Sequence[ModeCost]) -> list[ModeCost]:
             beaten_by=tuple(
                 other.variant
                 for other in (eager, *modes)
-                if other is not mode and _beats(other, mode)
+                if other is not mode
+                and twins.get(other.variant) != mode.variant
+                and _beats(other, mode)
             ),
         )
         for mode in modes
@@ -202,19 +238,26 @@ def _on_front(modes: Sequence[ModeCost]) -> list[ModeCost]:
 
 def _beats(one: ModeCost, other: ModeCost) -> bool:
     """Return whether `one` is better than `other` in something and worse in nothing."""
-    is_better, is_worse = [], []
-    for first, right in _axes(one, other):
-        is_better.append(first.high < right.low)
-        is_worse.append(right.high < first.low)
-    return any(is_better) and not any(is_worse)
+    return bool(_advantages(one, other)) and not _advantages(other, one)
 
 
-def _axes(one: ModeCost, other: ModeCost) -> list[tuple[Estimate, Estimate]]:
-    """Return both sides of each axis, lower is better; memory where both have it."""
-    pairs = [(_inverse(one.speedup), _inverse(other.speedup)), (one.compile_s, other.compile_s)]
+def _is_tie(one: ModeCost, other: ModeCost) -> bool:
+    return not _advantages(one, other) and not _advantages(other, one)
+
+
+def _advantages(one: ModeCost, other: ModeCost) -> list[str]:
+    """Return in which of speed, compile time and memory `one` is better; memory if both have it."""
+    axes = [
+        ("speed", _inverse(one.speedup), _inverse(other.speedup), 0.0),
+        ("compile time", one.compile_s, other.compile_s, _COMPILE_FLOOR),
+    ]
     if one.memory is not None and other.memory is not None:
-        pairs.append((one.memory, other.memory))
-    return pairs
+        axes.append(("memory", one.memory, other.memory, _MEMORY_FLOOR))
+    return [
+        name
+        for name, left, right, floor in axes
+        if left.high < right.low and left.value * (1 + floor) <= right.value
+    ]
 
 
 def _inverse(estimate: Estimate) -> Estimate:

@@ -1,13 +1,15 @@
 """Compare the modes of torch.compile over the newest results, group by group.
 
 Method: results of one phase, shape, dtype and device are a group, and only these are averaged
-(`choice`). A mode with the same code as another one has that one's numbers. The rule of all
-surfaces (`model_means`) selects the compared modes and the models that count. If the recommended
-mode fails for a model, or was not measured for it, the model gets the best one of its other modes.
+(`choice`). A mode with the same code as another one has that one's numbers. It is not
+recommended if that holds for most models. The rule of all surfaces (`model_means`) selects the
+compared modes and the models that count. If the recommended mode fails for a model, or
+was not measured for it, the model gets the best one of its other modes.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from compile_hud.db.records.alerts import Alert
@@ -119,7 +121,9 @@ def _group(
         }
     )
     costs = {mode: column for mode, column in costs.items() if mode not in means.stand_ins}
-    choice = choose_mode({mode: costs[mode] for mode in costs if mode not in means.sparse})
+    choice = choose_mode(
+        {mode: costs[mode] for mode in costs if mode not in means.sparse}, twins=_twins(cells)
+    )
     rows = tuple(
         ModelRow(model=model, cells=row, best=_variant(_own_best(costs, model, calls=calls)))
         for model, row in cells.items()
@@ -239,6 +243,20 @@ def _estimate(measured: MeasurementSummary) -> Estimate:
 
 def _cost_in(row: Mapping[str, ModeCell], mode: str) -> Cost | None:
     return row[mode].cost if mode in row else None
+
+
+def _twins(cells: Mapping[str, Mapping[str, ModeCell]]) -> dict[str, str]:
+    """Return the modes with the code of another one for more than half of their models."""
+    ran = {
+        mode: [row[mode].runs_as for row in cells.values() if _cost_in(row, mode) is not None]
+        for mode in MODES
+    }
+    return {
+        mode: other
+        for mode, names in ran.items()
+        for other, number in Counter(names).items()
+        if other and 2 * number > len(names)
+    }
 
 
 def _unavailable(rows: Sequence[ModelRow]) -> tuple[str, ...]:

@@ -200,6 +200,28 @@ def test_equally_fast_modes_that_cost_more_are_one_or_several(
     assert shown.sentences[0].endswith(text)
 
 
+def test_a_simpler_mode_is_recommended_with_its_reason(words: SnapshotAssertion) -> None:
+    others = (
+        measured("default", 2.0, 7.4, model="vit"),
+        same_code("max-autotune", model="vit"),
+        measured("default", 2.0, 7.4, model="moe"),
+        measured("max-autotune", 2.5, 7.0, model="moe"),
+    )
+    shown = answer(measured("default", 2.0, 7.4), fallen_back(2.0, 7.36), *others)
+    assert shown.title == "Ship default"
+    assert shown == words
+
+
+@pytest.mark.parametrize("others", [("max-autotune",), ("reduce-overhead", "max-autotune")])
+def test_modes_without_an_advantage_are_named(
+    others: tuple[str, ...], words: SnapshotAssertion
+) -> None:
+    modes = [measured(name, 2.01, 7.36) for name in others]
+    shown = answer(measured("default", 2.0, 7.4), *modes)
+    assert shown.title == "Ship default"
+    assert shown == words
+
+
 def test_models_that_do_not_gain_or_lack_numbers_are_named(words: SnapshotAssertion) -> None:
     shown = answer(
         *(measured("default", 2.0, 5, model=name) for name in ("a", "b", "c")),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,6 +54,42 @@ def test_modes_that_are_as_fast_are_settled_by_the_compile_time() -> None:
     choice = of_one_model(long=cost(2.01, 40), short=cost(2.0, 10))
     assert beaten(choice) == {"long": ("short",), "short": ()}
     assert best(choice) == "short"
+
+
+@pytest.mark.parametrize("second", [cost(2.0, 7.36), cost(2.01, 7.0), cost(2.0, 7.4, memory=0.97)])
+def test_a_difference_within_noise_leaves_the_simpler_mode(second: Cost) -> None:
+    """One launch has one compile time: its interval has no width."""
+    launch = Estimate(second.compile_s.value, second.compile_s.value, second.compile_s.value)
+    first = replace(cost(2.0, 7.4), compile_s=Estimate(7.4, 7.4, 7.4))
+    choice = of_one_model(simple=first, other=replace(second, compile_s=launch))
+    assert beaten(choice) == {"simple": (), "other": ()}
+    assert (choice.ties, best(choice), [*choice.candidates]) == (
+        {"other": "simple"},
+        "simple",
+        ["simple"],
+    )
+    assert [span.variant for span in choice.spans] == ["eager", "simple"]
+
+
+def test_a_relevant_difference_of_single_launches_counts() -> None:
+    for compile_s in (6.0, 8.6):
+        other = replace(cost(2.0, 0), compile_s=Estimate(compile_s, compile_s, compile_s))
+        first = replace(cost(2.0, 7.4), compile_s=Estimate(7.4, 7.4, 7.4))
+        choice = of_one_model(simple=first, other=other)
+        assert (best(choice), choice.ties) == ("other" if compile_s < 7 else "simple", {})
+
+
+def test_a_mode_with_the_code_of_another_for_most_models_never_replaces_it() -> None:
+    columns = {
+        "simple": {"bert": cost(2.0, 7), "vit": cost(2.0, 7), "moe": cost(2.0, 7)},
+        "other": {"bert": cost(2.0, 7), "vit": cost(2.0, 7), "moe": cost(2.5, 7)},
+    }
+    assert best(choose_mode(columns)) == "other"
+    choice = choose_mode(columns, twins={"other": "simple"})
+    assert (best(choice), beaten(choice)["simple"]) == ("simple", ())
+    # Without a gain of its own the simpler mode is no candidate, and replaces nothing.
+    columns["simple"] = {name: cost(1.01, 7) for name in columns["simple"]}
+    assert best(choose_mode(columns, twins={"other": "simple"})) == "other"
 
 
 def test_a_mode_that_needs_less_memory_stays_on_the_front() -> None:

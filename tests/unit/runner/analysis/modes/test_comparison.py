@@ -145,6 +145,23 @@ def test_a_mode_with_the_code_of_another_is_not_compared_with_it() -> None:
     assert variants(group) == ["max-autotune", "default"]
 
 
+def test_a_mode_with_the_code_of_default_for_most_models_is_not_recommended() -> None:
+    models = ("a", "b", "c", "d")
+    cells = [
+        *(measured("default", 2.0, 7.4, model=name) for name in (*models, "e")),
+        *(same_code("max-autotune", model=name) for name in models),
+        measured("max-autotune", 3.0, 7.36, model="e"),
+    ]
+    group = one_group(*cells)
+    assert (group.choice.twins, shipped(group)) == ({"max-autotune": "default"}, "default")
+    assert {row.model: row.best for row in group.rows} == {
+        **dict.fromkeys(models, "default"),
+        "e": "max-autotune",
+    }
+    few = one_group(*cells[2:5], *cells[-2:], measured("max-autotune", 3.0, 7.36, model="c"))
+    assert (few.choice.twins, shipped(few)) == ({}, "max-autotune")
+
+
 def test_a_mode_has_the_numbers_of_the_code_that_it_shares() -> None:
     """It is compared as soon as one model has code of its own in it."""
     group = one_group(
