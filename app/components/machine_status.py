@@ -11,6 +11,7 @@ from compile_hud.app.ui.html import (
     WARNINGS_COLUMN,
     Cell,
     HtmlColumn,
+    Note,
     interval_cell,
     table,
     warnings_cell,
@@ -68,12 +69,15 @@ def moved_cell(moves: Sequence[MachineMove]) -> Cell:
 def reference_table(page: RunPage) -> str:
     """Return the reference cases of a run and their changes; "" if it measured none.
 
-    The heading of their times names the clock, if it is the same for all.
+    The heading of their times names the clock if it is the same for all, else each time does.
     """
     by_model = {move.model: move for move in page.machine}
     results = [item for item in page.results if item.case.is_reference]
-    rows = [_row(item, by_model.get(item.case.model), page=page) for item in results]
     clocks = {metric_label(_metric(by_model.get(item.case.model))) for item in results}
+    rows = [
+        _row(item, by_model.get(item.case.model), page=page, has_clock=len(clocks) > 1)
+        for item in results
+    ]
     time = replace(_TIME, label=clocks.pop()) if len(clocks) == 1 else _TIME
     columns = [time if column is _TIME else column for column in _COLUMNS]
     return table(columns, rows, label="reference cases") if rows else ""
@@ -83,7 +87,9 @@ def _metric(move: MachineMove | None) -> str:
     return move.metric if move else "latency_s"
 
 
-def _row(result: ResultSummary, move: MachineMove | None, *, page: RunPage) -> tuple[Cell, ...]:
+def _row(
+    result: ResultSummary, move: MachineMove | None, *, page: RunPage, has_clock: bool
+) -> tuple[Cell, ...]:
     case = result.case
     metric = _metric(move)
     name = Cell(
@@ -108,6 +114,7 @@ def _row(result: ResultSummary, move: MachineMove | None, *, page: RunPage) -> t
             result=result.id,
         ),
         title=f"{metric_label(metric)}: {measured.method}",
+        notes=(Note(text=metric_label(metric)),) if has_clock else (),
     )
     interval = interval_cell(
         measured.low, measured.high, scale=scale, num_samples=measured.num_samples

@@ -437,7 +437,7 @@ _ROWS = (
         name="guards",
         unit="1",
         direction=LOWER,
-        description="Guards that Dynamo installed: what every call checks before compiled code.",
+        description="Guard checks of a call before compiled code: leaves of Dynamo's guard trees.",
         is_judged=False,
         is_exact=True,
     ),

@@ -15,10 +15,17 @@ PHASES = ("dynamo", "aot", "inductor", "backend")
 # The names of the phases in tables.
 PHASE_TITLES = {"aot": "AOT", "backend": "triton or C++"}
 
+# torch's own count in the metrics of a compilation; the metric `guards` counts the checks.
+GUARDS_TITLE = "Dynamo guards"
+GUARDS_HELP = "guards that Dynamo made; each is one or several of the checks that `guards` counts"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompilationPhases:
-    """One compilation, as its row in a table; `phases_s` are wall seconds."""
+    """One compilation, as its row in a table; `phases_s` are wall seconds.
+
+    `num_guards` are those that Dynamo made, of which each is one or several checks of a call.
+    """
 
     compile_id: str
     is_backward: bool

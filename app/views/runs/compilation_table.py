@@ -7,7 +7,13 @@ from collections.abc import Mapping
 from compile_hud.app.ui.format import scale_for
 from compile_hud.app.ui.html import Cell, HtmlColumn, caption, command_line, table
 from compile_hud.db.records.summaries import ResultSummary
-from compile_hud.db.shared.compilations import PHASE_TITLES, compilations_of, phases_in
+from compile_hud.db.shared.compilations import (
+    GUARDS_HELP,
+    GUARDS_TITLE,
+    PHASE_TITLES,
+    compilations_of,
+    phases_in,
+)
 
 
 def compilation_table(result: ResultSummary) -> str:
@@ -22,7 +28,7 @@ def compilation_table(result: ResultSummary) -> str:
         HtmlColumn(label="id", title="frame/compilation: 0/1 is the first recompile of frame 0"),
         *(HtmlColumn(label=f"{name} ({scale.unit})", is_number=True) for name in names),
         HtmlColumn(label="operators", is_number=True),
-        HtmlColumn(label="guards", is_number=True),
+        HtmlColumn(label=GUARDS_TITLE, title=GUARDS_HELP, is_number=True),
         HtmlColumn(label="function"),
         HtmlColumn(label="because"),
     )

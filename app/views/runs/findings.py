@@ -82,4 +82,4 @@ def _kernel_text(exhibit: Exhibit) -> str:
     name = shortened(str(exhibit.facts.get("label") or exhibit.name), limit=_NAME_LENGTH)
     if exhibit.value is None:
         return name
-    return f"{name}: {quantity(exhibit.value, 's')}"
+    return f"{name}: {quantity(exhibit.value, 's')} in the profile"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from compile_hud.db.shared.compilations import GUARDS_TITLE
 from compile_hud.db.shared.text import counted, printable
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.cli.tables import Column, print_table
@@ -36,14 +37,14 @@ _COLUMNS = (
     Column(name="function"),
     *(
         Column(name=name, is_number=True)
-        for name in ("time", "backend", "inductor", "backward", "ops", "guards", "attempts")
+        for name in ("time", "backend", "inductor", "backward", "ops", GUARDS_TITLE, "attempts")
     ),
     Column(name="fx cache"),
     Column(name="aot cache"),
     Column(name="location"),
     Column(name="note", is_prose=True),
 )
-_SPARE = ("guards", "attempts", "location", "backend")
+_SPARE = (GUARDS_TITLE, "attempts", "location", "backend")
 # More rows than fit on a few screens show nothing at a glance.
 _MAX_ROWS = 60
 _ENDINGS = (".log", ".log.gz")

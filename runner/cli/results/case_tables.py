@@ -9,7 +9,12 @@ from typing import Any
 from compile_hud.db.records.findings import Finding
 from compile_hud.db.records.metrics import CACHE_EVENTS
 from compile_hud.db.records.results import CaseResult, RunDocument
-from compile_hud.db.shared.compilations import PHASE_TITLES, compilations_of, phases_in
+from compile_hud.db.shared.compilations import (
+    GUARDS_TITLE,
+    PHASE_TITLES,
+    compilations_of,
+    phases_in,
+)
 from compile_hud.db.shared.compile_caches import cache_lookups
 from compile_hud.db.shared.text import first_line
 from compile_hud.runner.analysis.stats.estimates import estimate
@@ -28,10 +33,10 @@ _COLUMNS = (
     ("warm", "compile_warm_s"),
     ("artifacts", "compile_artifacts_s"),
     ("break-even", "break_even_calls"),
-    ("guards", "guards"),
-    ("guard check", "guard_s"),
+    ("guard checks", "guards"),
+    ("guard time", "guard_s"),
 )
-_SPARE = ("guards", "guard check", "artifacts", "aot", "dynamo", "inductor", "triton or C++")
+_SPARE = ("guard checks", "guard time", "artifacts", "aot", "dynamo", "inductor", "triton or C++")
 _FINDING_COLUMNS = (
     Column(name="finding", is_whole=True),
     Column(name="cost", is_number=True),
@@ -124,7 +129,7 @@ def print_compilations(result: CaseResult) -> None:
         *(Column(name=PHASE_TITLES.get(name, name), is_number=True) for name in phases),
         Column(name="total", is_number=True),
         Column(name="ops", is_number=True),
-        Column(name="guards", is_number=True),
+        Column(name=GUARDS_TITLE, is_number=True),
         Column(name="function"),
         Column(name="because", is_prose=True),
     )
@@ -142,7 +147,7 @@ def print_compilations(result: CaseResult) -> None:
         for item in compilations
         if item in longest
     ]
-    print_table(columns, rows=rows, spare=("guards", "ops"), console=console)
+    print_table(columns, rows=rows, spare=(GUARDS_TITLE, "ops"), console=console)
     if len(compilations) > len(rows):
         num_more = len(compilations) - len(rows)
         console.print(f"{num_more} shorter ones; see `hud show RUN --json`", markup=False)

@@ -281,7 +281,7 @@ def _print_notes(
     for label, document in zip(labels, documents, strict=True):
         if references := _reference_text(document):
             where = f" ({label})" if len(documents) > 1 else ""
-            console.print(f"reference cases{where}: {references}", markup=False)
+            console.print(f"reference cases{where}, wall time: {references}", markup=False)
     every = [result for document in documents for result in document.results]
     # Interleaved toolchains defer the same cases.
     if num_deferred := len({result.case.key for result in every if result.is_deferred}):

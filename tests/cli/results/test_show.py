@@ -60,7 +60,7 @@ def test_show_reports_how_the_reference_cases_did(
         assert terminal.hud("run", "--suite", "mine").exit_code == 0
     terminal.latency_s = 0.020
     run = terminal.hud("run", "--suite", "mine")
-    text = "reference cases: ref_gemm 20.0 ms, ref_copy 20.0 ms, ref_chain 20.0 ms"
+    text = "reference cases, wall time: ref_gemm 20.0 ms, ref_copy 20.0 ms, ref_chain 20.0 ms"
     assert text in run.stdout
     assert "ref_gemm" not in run.stdout.replace(text, "")
     assert terminal.hud("show", "latest").stdout == words

@@ -23,15 +23,25 @@ def find(case: ResultEvidence) -> Iterator[Draft]:
         return
     kernels = tuple(index for index, kernel in enumerate(case.kernels) if kernel.name == LOOKUP)
     num_guards = case.median("guards")
-    count = "guards" if num_guards is None else f"{num_guards:.0f} guards"
+    checks = "guard checks" if num_guards is None else f"{num_guards:.0f} guard checks"
     evidence = [metric_exhibit("guard_s", guard_s)]
     if num_guards is not None:
         evidence.append(metric_exhibit("guards", num_guards, unit="1"))
     yield Draft(
-        text=f"checking {count} takes {time_text(guard_s)} of each iteration",
+        text=_text(checks, guard_s=guard_s, is_cuda=case.is_cuda),
         kernels=() if case.is_cuda else kernels,
         gap_s=guard_s if case.is_cuda else 0.0,
         evidence=tuple(evidence),
+    )
+
+
+def _text(checks: str, *, guard_s: float, is_cuda: bool) -> str:
+    """Return the finding; the time is in it only where the cost is another one."""
+    if not is_cuda:
+        return f"each iteration waits for the {checks} of Dynamo"
+    return (
+        f"the {checks} of Dynamo take {time_text(guard_s)} of each iteration; the cost is the part"
+        " in which the GPU has no work"
     )
 
 

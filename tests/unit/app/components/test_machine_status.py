@@ -89,5 +89,20 @@ def test_a_reference_case_that_is_not_judged_has_its_time_all_the_same() -> None
     assert "moved" not in html
 
 
+def test_times_on_different_clocks_name_them() -> None:
+    other = make_case("ref_chain", family="reference", mode="eager")
+    results = [
+        result_summary(REFERENCE, values={"latency_s": 0.0074}),
+        result_summary(other, values={"latency_cpu_s": 0.00045, "latency_s": 0.00046}),
+    ]
+    on_cpu = dataclasses.replace(UNKNOWN, metric="latency_cpu_s")
+    html = reference_table(dataclasses.replace(run_page(results), machine=(MOVED, on_cpu)))
+    wall, cpu = ("latency", "latency (CPU time)")
+    assert [html.count(f">{name}<") for name in (wall, cpu)] == [1, 1]
+    one = reference_table(dataclasses.replace(run_page(results[:1]), machine=(MOVED,)))
+    assert one.count(">latency<") == 1
+    assert ">time<" not in one
+
+
 def test_a_run_without_reference_cases_has_no_such_table() -> None:
     assert reference_table(run_page([result_summary()])) == ""
