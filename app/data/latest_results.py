@@ -18,10 +18,9 @@ from compile_hud.db.queries.series import load_histories
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.metrics import LATENCIES
 from compile_hud.db.records.results import REFERENCE_FAMILY, Run, Verdict
-from compile_hud.db.records.summaries import (
-    LatestCell,
-)
+from compile_hud.db.records.summaries import LatestCell, ResultSummary
 from compile_hud.db.records.triage import ONGOING
+from compile_hud.runner.analysis.comparison.eager_processes import of_summaries
 from compile_hud.runner.analysis.comparison.run_selection import previous_run
 from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.judging.machine_state import CLOCKS, MachineChange, machine_history
@@ -138,6 +137,19 @@ def _schedulers(at: StoreVersion) -> tuple[SchedulerState, ...]:
 def shown_metrics(metric: str) -> list[str]:
     """Return the metrics that a matrix of `metric` shows, of a speedup its latencies as well."""
     return [metric, *LATENCIES] if metric == "speedup" else [metric]
+
+
+def own_eager_times(cells: Sequence[LatestCell]) -> Mapping[str, float]:
+    """Return eager's own time where it differs from that in the processes of a case, by its key.
+
+    Only results of one run are compared: between runs more than the load differs.
+    """
+    runs: dict[str, list[ResultSummary]] = {}
+    for cell in cells:
+        runs.setdefault(cell.run_id, []).append(cell.summary)
+    return {
+        key: own.value for results in runs.values() for key, own in of_summaries(results).items()
+    }
 
 
 def has_previous_run(run_id: str, runs: Sequence[Run]) -> bool:

@@ -26,14 +26,17 @@ from compile_hud.db.schema.tables import CaseResultTable, KernelTable, SampleTab
 from compile_hud.db.store import Store
 
 
-def load_document(store: Store, run_id: str, *, has_kernels: bool = False) -> RunDocument:
+def load_document(
+    store: Store, run_id: str, *, has_kernels: bool = False, case_key: str = ""
+) -> RunDocument:
     """Return a run with its results and all samples, in plan order; `run_id` as in `load_run`.
 
-    Kernels and their code are most of the data; they are left out unless `has_kernels`.
+    Kernels and their code are most of the data; they are left out unless `has_kernels`. With
+    `case_key` it has the variants of one case alone, as in `load_profiled_document`.
     """
     with store.read() as connection:
         run = read_run(connection, run_id, store=store.name)
-        last = last_results(CaseResultTable.c.run_id == run.id)
+        last = last_results(CaseResultTable.c.run_id == run.id, *_is_variant_of(case_key))
         results = read_results(connection, last)
         if has_kernels:
             results = with_kernels(connection, results, stored=last)

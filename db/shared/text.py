@@ -25,6 +25,8 @@ _QUOTED: Final = 80
 _SHORT_HASH: Final = 10
 # The changed property of a metric, by the kinds of alerts that are about no step.
 KIND_WORDS: Final = {"drift": "drift", "variance": "noise"}
+# The mark of a case whose eager time differs from that of eager's own process.
+LOAD_DIFFERED: Final = "load differed"
 MASK: Final = "***"
 # The words count only at the end of a name: models have `num_tokens` and `token_ids`.
 _NAMES: Final = (
@@ -127,7 +129,7 @@ def with_kind(metric: str, *, kind: str) -> str:
 
 def own_eager_text(shown: str) -> str:
     """Return the words for a case whose eager time differs from that of eager's own process."""
-    return f"eager in its own process: {shown}; load differed"
+    return f"eager in its own process: {shown}; {LOAD_DIFFERED}"
 
 
 def counted(number: int, noun: str) -> str:

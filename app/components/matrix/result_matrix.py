@@ -23,6 +23,7 @@ from compile_hud.app.components.matrix.order import (
     sorted_rows,
     value_levels,
 )
+from compile_hud.app.data.latest_results import own_eager_times
 from compile_hud.app.data.mode_summaries import MODE_ORDER, _live
 from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.app.ui.format import (
@@ -33,6 +34,7 @@ from compile_hud.app.ui.format import (
     moment,
     outcome_label,
     percent,
+    quantity,
     scale_for,
 )
 from compile_hud.app.ui.html import Cell, HtmlColumn, Note
@@ -42,7 +44,7 @@ from compile_hud.db.records.metrics import METRICS, speedup_latencies
 from compile_hud.db.records.results import Case, Outcome, Verdict
 from compile_hud.db.records.summaries import LatestCell, MeasurementSummary
 from compile_hud.db.records.triage import missing_cases, worsening, worst_first
-from compile_hud.db.shared.text import counted
+from compile_hud.db.shared.text import LOAD_DIFFERED, counted, own_eager_text
 
 DIMENSIONS = ("phase", "shape", "dtype", "device")
 # Nightly runs start within minutes of each other; an older run missed a night.
@@ -126,6 +128,7 @@ def build_matrix(
         marks=_marks(alerts),
         missing=missing_cases(alerts),
         heat=view.heat,
+        own_eager_s=own_eager_times(cells) if metric == "speedup" else {},
     )
     subjects = sorted_rows(
         select_rows(cells, alerts=alerts, only=view.only),
@@ -247,6 +250,7 @@ class _Table:
     marks: Mapping[str, Alert]
     missing: Mapping[str, Alert]
     heat: str
+    own_eager_s: Mapping[str, float]
 
     def is_stale(self, cell: LatestCell) -> bool:
         """Return whether a cell was not measured in the newest night."""
@@ -337,6 +341,9 @@ class _Table:
         )
         if cell is None:
             return shown
+        if own_s := self.own_eager_s.get(cell.summary.case.key):
+            title = f"{shown.title}\n{own_eager_text(quantity(own_s, 's'))}"
+            shown = replace(shown, title=title, notes=(*shown.notes, Note(text=LOAD_DIFFERED)))
         styles = [shown.style, level(cell), "stale" if self.is_stale(cell) else ""]
         shown = replace(shown, style=" ".join(filter(None, styles)))
         is_number = self.metrics[variant] in cell.summary.measurements

@@ -103,7 +103,8 @@ def _show_summary(page: RunPage, result: ResultSummary, state: RunPageState) -> 
     if result.warnings:
         st.html(warning_table(result))
     if result.measurements:
-        st.html(measurement_table(result, run=page.run))
+        own_s = page.own_eager_s.get(result.case.key)
+        st.html(measurement_table(result, run=page.run, own_eager_s=own_s))
     if missing := missing_table(result.details):
         st.html(missing)
     if state.samples:

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from compile_hud.app.ui.format import metric_label, scale_for
-from compile_hud.app.ui.html import Cell, HtmlColumn, interval_cell, table
+from compile_hud.app.ui.format import metric_label, quantity, scale_for
+from compile_hud.app.ui.html import Cell, HtmlColumn, Note, interval_cell, table
 from compile_hud.app.ui.urls import run_url, series_url
 from compile_hud.db.records.metrics import (
     CACHE_EVENTS,
@@ -15,9 +15,11 @@ from compile_hud.db.records.metrics import (
     COMPILE_CACHES,
     METRICS,
     cache_metric,
+    speedup_latencies,
 )
 from compile_hud.db.records.results import Run
 from compile_hud.db.records.summaries import MeasurementSummary, ResultSummary
+from compile_hud.db.shared.text import own_eager_text
 
 _COLUMNS = (
     HtmlColumn(label=""),
@@ -103,14 +105,27 @@ GROUPS: dict[str, tuple[str, ...]] = {
 }
 
 
-def measurement_table(result: ResultSummary, *, run: Run) -> str:
-    """Return every measurement with its interval, a link to its series and one to its samples."""
+def measurement_table(result: ResultSummary, *, run: Run, own_eager_s: float | None = None) -> str:
+    """Return every measurement with its interval, a link to its series and one to its samples.
+
+    `own_eager_s` is the time of eager's own process, if that of this case differs.
+    """
     rows = []
     for name, metrics in grouped(result.measurements):
         for index, metric in enumerate(metrics):
             group = Cell(text=name if index == 0 else "", style="quiet")
-            rows.append((group, *_cells(result.measurements[metric], result=result, run=run)))
+            cells = _cells(result.measurements[metric], result=result, run=run)
+            if own_eager_s is not None and metric == _eager_latency(result):
+                own = Note(text=own_eager_text(quantity(own_eager_s, "s")))
+                cells = (*cells[:-1], dataclasses.replace(cells[-1], notes=(own,)))
+            rows.append((group, *cells))
     return table(_COLUMNS, rows, label="measurements")
+
+
+def _eager_latency(result: ResultSummary) -> str:
+    """Return the latency of eager on the clock of the speedup."""
+    speedup = result.measurements.get("speedup")
+    return speedup_latencies([] if speedup is None else [speedup.method])[0]
 
 
 def in_groups(result: ResultSummary, names: Collection[str]) -> ResultSummary:

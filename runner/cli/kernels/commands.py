@@ -166,7 +166,7 @@ def _print_source(source: KernelSource, *, as_json: bool) -> None:
 def find_kernels(run_name: str, case_name: str, *, store: Store) -> tuple[Run, CaseResult]:
     """Return a run and the result of one of its cases with its kernels; raise NotFoundError."""
     document = find_document(run_name, store=store)
-    result = find_case(document, case_name)
+    result = find_case(document.results, case_name, run=document.run.id)
     if not Path(run_name).is_file():
         result = load_result(store, result.id)
     if not result.kernels:

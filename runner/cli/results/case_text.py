@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from typing import TypeVar
 
 from compile_hud.db.errors import NotFoundError
 from compile_hud.db.records.imported import was_timed
 from compile_hud.db.records.metrics import CACHE_METRICS, METRICS
-from compile_hud.db.records.results import CaseResult, Measurement, Outcome, RunDocument
+from compile_hud.db.records.results import CaseResult, Measurement, Outcome
 from compile_hud.db.records.run_warning import RunWarning
-from compile_hud.db.shared.text import one_line, printable, runtime_text
+from compile_hud.db.records.summaries import ResultSummary
+from compile_hud.db.shared.text import one_line, own_eager_text, printable, runtime_text
 from compile_hud.models_zoo.catalog.spec import near_names
 from compile_hud.runner.cli.tables import Column, print_table, stdout
 from compile_hud.runner.format import mode_text, quantity
 
+# A result of a run, whole or without its samples.
+_Result = TypeVar("_Result", CaseResult, ResultSummary)
 # A message lists at most this many cases of a run.
 _MAX_NAMED = 10
 _COLUMNS = (
@@ -24,12 +28,12 @@ _COLUMNS = (
 )
 
 
-def find_case(document: RunDocument, name: str) -> CaseResult:
+def find_case(results: Sequence[_Result], name: str, *, run: str) -> _Result:
     """Return the result whose case has the key `name`, or the only one that it fits as a glob.
 
-    A name without a glob fits keys that have it anywhere. Raises NotFoundError.
+    A name without a glob fits keys that have it anywhere. `run` is the id of the run of `results`.
+    Raises NotFoundError.
     """
-    results = document.results
     exact = [result for result in results if result.case.key == name]
     pattern = case_glob(name)
     matches = exact or [result for result in results if fnmatchcase(result.case.key, pattern)]
@@ -42,8 +46,8 @@ def find_case(document: RunDocument, name: str) -> CaseResult:
         near = near_names(name, {part for key in keys for part in key.split("/")})
         hint = f" Did you mean {near}?" if near else ""
         raise NotFoundError(
-            f"run {document.run.id} has no result of {name!r}.{hint} It has {named}",
-            run=document.run.id,
+            f"run {run} has no result of {name!r}.{hint} It has {named}",
+            run=run,
             name=name,
         )
     raise NotFoundError(f"more than one result fits {name!r}: {named}. Name one whole", name=name)
@@ -54,8 +58,11 @@ def case_glob(name: str) -> str:
     return name if any(sign in name for sign in "*?[") else f"*{name}*"
 
 
-def print_case(result: CaseResult) -> None:
-    """Print how a case ended, its warnings with hints and every measurement with its interval."""
+def print_case(result: CaseResult, *, own_eager_s: float | None = None) -> None:
+    """Print how a case ended, its warnings with hints and every measurement with its interval.
+
+    `own_eager_s` is the time of eager's own process, if that of this case differs.
+    """
     console = stdout()
     took_s = (result.finished_at - result.started_at).total_seconds()
     facts = [
@@ -76,6 +83,8 @@ def print_case(result: CaseResult) -> None:
     if shown:
         console.print()
         print_table(_COLUMNS, rows=measurement_rows(shown), console=console)
+    if own_eager_s is not None:
+        console.print(own_eager_text(quantity(own_eager_s, unit="s")), markup=False)
 
 
 def warning_text(warning: RunWarning) -> str:

@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import click
 
-from compile_hud.db.queries.results import load_document
+from compile_hud.db.queries.results import load_document, load_result_summaries
+from compile_hud.db.queries.runs import load_run
 from compile_hud.db.queries.series import load_histories
 from compile_hud.db.records.results import REFERENCE_FAMILY, Run, RunDocument
 from compile_hud.db.shared.model_code import revisions_text
 from compile_hud.db.store import Store
+from compile_hud.runner.analysis.comparison.eager_processes import of_results
 from compile_hud.runner.analysis.findings.documents import (
     case_findings,
     document_json,
@@ -45,11 +47,14 @@ def show(workspace: Workspace, *, run_id: str, case_name: str | None, as_json: b
     """
     store = workspace.store()
     mark_killed_runs_interrupted(store, workspace.spool().processes)
-    # The findings of a case need its kernels and those of eager.
-    document = load_document(store, run_id, has_kernels=as_json or case_name is not None)
     if case_name is not None:
-        _show_case(document, case_name, as_json=as_json)
+        run = load_run(store, run_id)
+        case = find_case(load_result_summaries(store, run.id), case_name, run=run.id).case
+        # The findings of a case need its kernels and those of eager, not those of other models.
+        document = load_document(store, run.id, has_kernels=True, case_key=case.key)
+        _show_case(document, case.key, as_json=as_json)
         return
+    document = load_document(store, run_id, has_kernels=as_json)
     if as_json:
         print_json(document_json(document))
         return
@@ -73,14 +78,15 @@ def show(workspace: Workspace, *, run_id: str, case_name: str | None, as_json: b
     print_compile(document)
 
 
-def _show_case(document: RunDocument, name: str, *, as_json: bool) -> None:
-    result = find_case(document, name)
+def _show_case(document: RunDocument, key: str, *, as_json: bool) -> None:
+    result = next(item for item in document.results if item.case.key == key)
+    own_eager = of_results(document.results).get(key)
     findings = case_findings(document, result)
     document = replace(document, results=(result,))
     if as_json:
         print_json(with_findings(document, {result.id: findings}))
         return
-    print_case(result)
+    print_case(result, own_eager_s=None if own_eager is None else own_eager.value)
     print_findings(findings)
     print_sweep(result)
     print_compile(document)

@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from compile_hud.db.ingest.results import put_documents
+from compile_hud.db.queries.results import load_document
+from compile_hud.db.records.results import RunDocument
+from compile_hud.db.store import Store
+from compile_hud.runner.cli.results import show
+from tests.support.builders import (
+    START,
+    make_case,
+    make_document,
+    make_measurement,
+    make_result,
+    make_run,
+)
 from tests.support.terminal import Terminal
 
 
@@ -72,6 +86,58 @@ def test_show_shows_one_case_in_full(terminal: Terminal, words: SnapshotAssertio
     assert output == words
     document = terminal.json("show", "latest", "*/default/cpu", "--json")
     assert [item["case"]["variant"] for item in document["results"]] == ["default"]
+
+
+def test_a_case_has_the_time_of_eager_alone_where_the_load_differed(terminal: Terminal) -> None:
+    eager, default, other = (
+        make_case("net", mode="eager"),
+        make_case("net", mode="default"),
+        make_case("vit", mode="default"),
+    )
+    levels = {
+        eager: {"latency_s": 0.004},
+        default: {"eager_latency_s": 0.005, "latency_s": 0.0025, "speedup": 2.0},
+        other: {"latency_s": 0.003},
+    }
+    run = make_run(plan=tuple(levels))
+    results = [
+        make_result(
+            case.key,
+            run=run,
+            case=case,
+            measurements=[
+                make_measurement(name, samples=(0.99 * level, level, 1.01 * level))
+                for name, level in values.items()
+            ],
+        )
+        for case, values in levels.items()
+    ]
+    with terminal.store().write() as connection:
+        put_documents(connection, [make_document(run, results=results)], at=START)
+    output = terminal.hud("show", run.id, "net/*/default/*").stdout
+    assert output.splitlines()[-1] == "eager in its own process: 4.00 ms; load differed"
+    for name in ("net/*/eager/*", "vit"):
+        assert "load differed" not in terminal.hud("show", run.id, name).stdout
+
+
+def test_a_case_loads_the_code_of_its_variants_alone(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (
+        terminal.hud("run", "--model", "net", "--model", "fails", "--mode", "eager").exit_code == 1
+    )
+    loaded: list[set[str]] = []
+
+    def load(store: Store, run_id: str, **options: Any) -> RunDocument:
+        document = load_document(store, run_id, **options)
+        loaded.append({result.case.model for result in document.results})
+        return document
+
+    monkeypatch.setattr(show, "load_document", load)
+    assert terminal.hud("show", "latest", "net").exit_code == 0
+    assert loaded == [{"net"}]
+    assert terminal.hud("show", "latest").exit_code == 0
+    assert loaded[1] == {"net", "fails"}
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -53,6 +54,28 @@ def test_a_dimension_in_which_all_agree_needs_no_column() -> None:
     matrix = matrix_of(*cells)
     assert [column.label for column in matrix.columns] == ["model", "dtype", "default"]
     assert matrix.common == {"phase": "inference", "shape": "tiny", "device": "cpu"}
+
+
+def differing(*, run_id: str = "run-1") -> list[LatestCell]:
+    """Return eager and a variant whose eager takes longer than that of eager's own process."""
+    paired = {"speedup": 2.0, "latency_s": 0.0025, "eager_latency_s": 0.005}
+    return [
+        replace(latest(EAGER, values={"latency_s": 0.004}), run_id=run_id),
+        latest(DEFAULT, values=paired),
+    ]
+
+
+def test_another_time_of_eager_alone_is_marked() -> None:
+    eager, default = matrix_of(*differing()).rows[0][-2:]
+    assert [note.text for note in default.notes] == ["5.00 -> 2.50 ms", "load differed"]
+    assert "4.00 ms" in default.title
+    assert "load differed" not in [note.text for note in eager.notes]
+
+
+def test_only_results_of_one_run_differ_by_their_load() -> None:
+    for cells, metric in ((differing(run_id="run-0"), "speedup"), (differing(), "latency_s")):
+        row = matrix_of(*cells, metric=metric).rows[0]
+        assert "load differed" not in [note.text for cell in row for note in cell.notes]
 
 
 def test_no_cases_agree_in_nothing() -> None:

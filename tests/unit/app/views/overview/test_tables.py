@@ -35,7 +35,7 @@ from compile_hud.app.views.series.tables import (
     sibling_table,
 )
 from compile_hud.db.jobs.health import SchedulerState, ScheduleState
-from compile_hud.db.records.metrics import Direction
+from compile_hud.db.records.metrics import CPU_TIME, Direction
 from compile_hud.db.records.results import Outcome, Verdict
 from compile_hud.db.records.summaries import RunSummary
 from compile_hud.runner.analysis.trends.records import (
@@ -79,6 +79,21 @@ def test_measurements_are_in_the_order_of_their_groups() -> None:
     assert html.count("toolchain=night") == 3
     places = [html.index(text) for text in (">speed<", ">speedup<", ">latency<", ">theirs<")]
     assert places == sorted(places)
+
+
+@pytest.mark.parametrize(
+    ("method", "marked"), [("in turn", "eager latency"), (CPU_TIME, "eager latency (CPU time)")]
+)
+def test_another_time_of_eager_alone_is_at_its_clock(method: str, marked: str) -> None:
+    values = {"speedup": 1.5, "eager_latency_s": 0.005, "eager_latency_cpu_s": 0.005}
+    result = result_summary(values=values)
+    speedup = replace(result.measurements["speedup"], method=method)
+    result = replace(result, measurements={**result.measurements, "speedup": speedup})
+    rows = measurement_table(result, run=make_run(), own_eager_s=0.0037).split("<tr>")
+    (row,) = [row for row in rows if "load differed" in row]
+    assert f">{marked}<" in row
+    assert "3.70 ms" in row
+    assert "load differed" not in measurement_table(result, run=make_run())
 
 
 def test_reasons_are_distinguished_from_other_details() -> None:
