@@ -11,6 +11,7 @@ import click
 from compile_hud.db.records.results import MEASURED_DTYPES
 from compile_hud.runner.cli.output import gather_options
 from compile_hud.runner.config.load import Config, setting_error
+from compile_hud.runner.config.suite_names import check_suite
 from compile_hud.runner.planning.plan import DEVICES, find_suite, make_plan
 from compile_hud.runner.planning.suites import QUICK, Selection, Suite, custom_suite
 from compile_hud.runner.run_requests import AUTO_DEVICE, RunRequest
@@ -39,6 +40,8 @@ _OPTIONS = (
 )
 
 _AXES = tuple(item.name for item in fields(Selection) if item.name != "also")
+# The keys of hud.toml with another name than the axis.
+_KEYS = {"shapes": "shape"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +70,13 @@ case_options = gather_options(CaseOptions, name="cases", options=_OPTIONS)
 def make_run_requests(
     cases: CaseOptions, *, toolchains: tuple[str, ...], workspace: Workspace, has_references: bool
 ) -> list[RunRequest]:
-    """Return a request for each toolchain; raise UnknownNameError for an unknown suite."""
+    """Return a request for each toolchain; raise UnknownNameError for an unknown suite.
+
+    Raises ConfigError for a name in a suite of hud.toml that matches nothing.
+    """
     suite = _choose_suite(cases, workspace=workspace)
+    typed = {_KEYS.get(axis, axis) for axis in _AXES if getattr(cases, axis)}
+    check_suite(suite, config=workspace.config, overridden=typed)
     return [
         RunRequest(
             suite=suite,

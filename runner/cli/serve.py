@@ -28,6 +28,7 @@ from compile_hud.runner.cli.run.command import print_results, run_in_terminal
 from compile_hud.runner.cli.run.ray import make_ray_runner
 from compile_hud.runner.cli.toolchain import make_install_dependencies
 from compile_hud.runner.config.load import Config
+from compile_hud.runner.config.suite_names import check_suite
 from compile_hud.runner.detection.detect import detect
 from compile_hud.runner.errors import (
     ConfigError,
@@ -308,8 +309,10 @@ def _first_run(workspace: Workspace, *, notify: Notify, scheduler: Scheduler | N
 
 
 def _run_first(first: FirstRun, *, workspace: Workspace, notify: Notify) -> None:
+    suite = find_suite(first.suite, suites=workspace.config.suites)
+    check_suite(suite, config=workspace.config)
     request = RunRequest(
-        suite=find_suite(first.suite, suites=workspace.config.suites),
+        suite=suite,
         toolchain=first.toolchain,
         device=first.device or AUTO_DEVICE,
         trigger=FIRST_RUN,

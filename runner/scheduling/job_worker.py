@@ -18,6 +18,7 @@ from compile_hud.db.records.results import Case, Run, RunDocument, RunState
 from compile_hud.db.store import Store
 from compile_hud.models_zoo.catalog.errors import UnknownNameError
 from compile_hud.runner.config.schedules import ExecutorKind, Schedule
+from compile_hud.runner.config.suite_names import check_suite
 from compile_hud.runner.errors import (
     ExecutorError,
     LockUnavailable,
@@ -284,6 +285,7 @@ class JobWorker:
         if not earlier and schedule is not None and schedule.builds(job.toolchain):
             self.services.build_toolchain(job.toolchain)
         request = request_for_job(job, suites=self.workspace.config.suites, trigger=trigger)
+        check_suite(request.suite, config=self.workspace.config)
         if policy is not None and policy.device is not None and request.device == AUTO_DEVICE:
             request = replace(request, device=policy.device)
         if case_of_suite(job.suite):

@@ -39,7 +39,7 @@ from compile_hud.runner.scheduling.scheduler import scheduling
 from compile_hud.runner.system.interrupts import Interrupts
 from compile_hud.runner.system.machine import ProgramOutput
 from tests.support.builders import make_alert, make_run
-from tests.support.fakes import FakeExecutor, FakeMachine
+from tests.support.fakes import FakeExecutor, FakeMachine, make_catalog
 from tests.support.runs.bisection import git
 from tests.support.runs.job_queue import NIGHT, REQUEST, JobSandbox
 from tests.support.runs.runs import wait_until
@@ -106,6 +106,16 @@ def test_a_suite_that_does_not_exist_is_not_tried_again(sandbox: JobSandbox) -> 
     sandbox.loop.run_queued()
     (job,) = load_health(sandbox.store).ended_jobs
     assert (job.num_attempts, job.reason[:16]) == (1, "no suite 'mien'.")
+
+
+def test_a_suite_with_an_unknown_model_names_its_setting(sandbox: JobSandbox) -> None:
+    config = dataclasses.replace(sandbox.workspace.config, catalog=make_catalog("vit"))
+    workspace = dataclasses.replace(sandbox.workspace, config=config)
+    sandbox.requests.write(REQUEST)
+    sandbox.with_services(workspace=workspace).run_queued()
+    (job,) = load_health(sandbox.store).ended_jobs
+    assert job.reason.startswith("hud.toml: [suites.mine] models: ")
+    assert not sandbox.executor.executed
 
 
 def test_the_loop_reports_what_it_works_on(sandbox: JobSandbox) -> None:
