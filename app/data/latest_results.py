@@ -18,7 +18,7 @@ from compile_hud.db.queries.series import load_histories
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.metrics import LATENCIES
 from compile_hud.db.records.results import REFERENCE_FAMILY, Run, Verdict
-from compile_hud.db.records.summaries import LatestCell, ResultSummary
+from compile_hud.db.records.summaries import LatestCell, Outline
 from compile_hud.db.records.triage import ONGOING
 from compile_hud.runner.analysis.comparison.eager_processes import of_summaries
 from compile_hud.runner.analysis.comparison.run_selection import previous_run
@@ -144,7 +144,7 @@ def own_eager_times(cells: Sequence[LatestCell]) -> Mapping[str, float]:
 
     Only results of one run are compared: between runs more than the load differs.
     """
-    runs: dict[str, list[ResultSummary]] = {}
+    runs: dict[str, list[Outline]] = {}
     for cell in cells:
         runs.setdefault(cell.run_id, []).append(cell.summary)
     return {

@@ -4,7 +4,8 @@
 time. Metrics with `is_exact` are counts: they have no noise, so any change is significant. A metric
 with an `ideal` is judged by its distance from it; a distance below `resolution` is rounding. Levels
 of 0 or below are judged by their absolute change if the metric `has_zero_level`; values of the
-others are always above 0, or have no meaning.
+others are always above 0, or have no meaning. Counts of compilations of the same code may differ by
+`compilation_spread`; a larger difference is a change.
 """
 
 from __future__ import annotations
@@ -61,7 +62,13 @@ class Metric:
     is_exact: bool = False
     ideal: float | None = None
     resolution: float = 0.0
+    compilation_spread: float = 0.0
     has_zero_level: bool = False
+
+    @property
+    def is_count(self) -> bool:
+        """Return whether values are whole numbers without noise of measuring."""
+        return self.is_exact or self.compilation_spread > 0
 
 
 LOWER = Direction.LOWER_IS_BETTER
@@ -455,6 +462,7 @@ _ROWS = (
         direction=LOWER,
         # No exact count: Inductor fuses the same graph into 34 kernels tonight and 35 tomorrow.
         description="Kernels that one iteration calls, as its trace shows them.",
+        compilation_spread=1.0,
     ),
     Metric(
         name="max_abs_error",

@@ -324,7 +324,7 @@ def _worse(row: ComparedRow) -> float:
 def change_of(row: ComparedRow) -> str:
     """Return the change of the candidate, in words if it is no ratio."""
     metric = METRICS.get(row.metric)
-    is_count = metric is not None and metric.is_exact and row.baseline != row.candidate
+    is_count = metric is not None and metric.is_count and row.baseline != row.candidate
     if row.ratio is not None and not is_count:
         return percent(100 * (row.ratio - 1))
     if row.baseline is not None and row.candidate is not None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from compile_hud.db.records.metrics import METRICS, speedup_latencies
 from compile_hud.db.records.results import Case, CaseResult
-from compile_hud.db.records.summaries import ResultSummary
+from compile_hud.db.records.summaries import Outline
 from compile_hud.runner.analysis.stats.estimates import Estimate
 
 _EAGER = "eager"
@@ -41,7 +41,7 @@ def of_results(results: Iterable[CaseResult]) -> dict[str, Estimate]:
     )
 
 
-def of_summaries(results: Iterable[ResultSummary]) -> dict[str, Estimate]:
+def of_summaries(results: Iterable[Outline]) -> dict[str, Estimate]:
     """Return the same as `of_results`, of summaries."""
     return _differing(
         _Measured(

@@ -41,6 +41,7 @@ FAMILY_ERROR = 0.02
 EQUIVALENCE_ERROR = 0.05
 # Half-width of a 95 % interval, in standard deviations.
 NORMAL_95 = 1.96
+_SAME = "the same on both sides"
 # Units of counted or computed values: no clock gives the same number to all digits.
 _COUNTED_UNITS = frozenset({"1", "B"})
 
@@ -126,6 +127,8 @@ def compare_measurements(
     if min(*baseline.samples, *candidate.samples) <= 0:
         return inconclusive("a sample is 0 or below, so there is no ratio")
     if metric.unit in _COUNTED_UNITS and len({*baseline.samples, *candidate.samples}) == 1:
+        return _compare_counts(baseline, candidate, metric)
+    if _is_other_count(baseline, candidate, metric, floor=judgement.floor):
         return _compare_counts(baseline, candidate, metric)
     before, after = levels or (_launch_medians(baseline), _launch_medians(candidate))
     return compare_logs(
@@ -376,6 +379,15 @@ def _within_sd(measurement: Measurement) -> float:
     return (high - low) / (2 * NORMAL_95)
 
 
+def _is_other_count(
+    baseline: Measurement, candidate: Measurement, metric: Metric, *, floor: float
+) -> bool:
+    """Return whether a count differs by more than compilations of the same code, and relevantly."""
+    before, after = max(baseline.samples), max(candidate.samples)
+    least = min(abs(one - other) for one in baseline.samples for other in candidate.samples)
+    return 0 < metric.compilation_spread < least and _size(after / before) > 1 + floor
+
+
 def _compare_counts(baseline: Measurement, candidate: Measurement, metric: Metric) -> Comparison:
     # The highest count of any launch: a graph break in one process of three is a graph break.
     before, after = max(baseline.samples), max(candidate.samples)
@@ -389,8 +401,14 @@ def _compare_counts(baseline: Measurement, candidate: Measurement, metric: Metri
         verdict=_verdict(after > before, metric.direction) if changed else Verdict.UNCHANGED,
         is_significant=changed,
         is_relevant=changed,
-        reason=f"{text}; counts have no noise" if metric.is_exact else "the same on both sides",
+        reason=_count_reason(text, metric) if changed or metric.is_exact else _SAME,
     )
+
+
+def _count_reason(text: str, metric: Metric) -> str:
+    if metric.is_exact:
+        return f"{text}; counts have no noise"
+    return f"{text}; compilations of the same code differ by {metric.compilation_spread:g}"
 
 
 def _verdict(is_higher: bool, direction: Direction) -> Verdict:

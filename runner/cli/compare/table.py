@@ -149,7 +149,7 @@ def differences_json(
 def change_text(row: CaseComparison) -> str:
     """Return the change in percent; a count that changed as `23 -> 26`."""
     comparison, metric = row.comparison, METRICS.get(row.metric)
-    if metric is not None and metric.is_exact and row.baseline != row.candidate:
+    if metric is not None and metric.is_count and row.baseline != row.candidate:
         return f"{row.baseline:g} -> {row.candidate:g}"
     return "-" if comparison.ratio is None else signed_percent(comparison.ratio - 1)
 

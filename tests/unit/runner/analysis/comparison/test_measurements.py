@@ -274,6 +274,34 @@ def test_what_no_clock_measured_and_is_the_same_is_unchanged(
         assert comparison.verdict is Verdict.INCONCLUSIVE
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "verdict"),
+    [
+        ([5.0], [8.0], Verdict.REGRESSION),
+        ([8.0], [5.0], Verdict.IMPROVEMENT),
+        ([5.0, 5.0], [7.0, 8.0], Verdict.REGRESSION),
+        # One compilation of the same code may have a kernel more than the next.
+        ([5.0], [6.0], Verdict.INCONCLUSIVE),
+        ([34.0], [35.0], Verdict.INCONCLUSIVE),
+        ([5.0], [6.0, 8.0], Verdict.INCONCLUSIVE),
+        ([200.0], [203.0], Verdict.INCONCLUSIVE),
+    ],
+)
+def test_more_kernels_than_compilations_differ_by_are_a_change(
+    before: list[float], after: list[float], verdict: Verdict
+) -> None:
+    comparison = compare(before, after, metric="num_kernels", by=judgement(0.5))
+    assert comparison.verdict is verdict
+    if verdict is not Verdict.INCONCLUSIVE:
+        assert comparison.is_significant
+        assert comparison.ratio == max(after) / max(before)
+
+
+def test_reason_of_a_changed_number_of_kernels_has_both(words: SnapshotAssertion) -> None:
+    comparison = compare([5.0], [8.0], metric="num_kernels", by=judgement(0.5))
+    assert (comparison.reason, (comparison.low, comparison.high)) == (words, (1.6, 1.6))
+
+
 def test_counts_that_are_the_same_in_other_launches_are_unchanged(
     words: SnapshotAssertion,
 ) -> None:
