@@ -34,6 +34,14 @@ NO_MARK = (
     "this system does not let a process reset its high-water mark (/proc/self/clear_refs);"
     " a Linux kernel does, some sandboxes such as gVisor do not"
 )
+NO_CHILDREN = (
+    "this system does not list the children of a process (/proc/self/task/*/children, a setting of"
+    " the kernel)"
+)
+NO_COMPILER = (
+    "no compiler was running at any sample: the cache had its code, or it ran for less than an"
+    f" interval of {MIN_INTERVAL_S} s"
+)
 METHOD_HOST = (
     "VmHWM of this process over the first calls, reset before them, less its VmRSS before;"
     " cache empty"
@@ -63,11 +71,15 @@ class MemoryPeak:
 
 @dataclass(slots=True)
 class CompilePeaks:
-    """The peaks of a compilation; None where the system or the device has no such number."""
+    """The peaks of a compilation; None where the system or the device has no such number.
+
+    `compilers_missing` is the reason for no peak of the compilers, "" with one.
+    """
 
     host: MemoryPeak | None = None
     device: MemoryPeak | None = None
     compilers_bytes: int | None = None
+    compilers_missing: str = NO_CHILDREN
     interval_s: float = 0.0
 
 
@@ -83,7 +95,8 @@ def recorded_peaks(device: Device, *, proc: Path = PROC) -> Iterator[CompilePeak
         yield peaks
     finally:
         sampler.stop()
-        peaks.compilers_bytes, peaks.interval_s = sampler.peak_bytes, sampler.longest_interval_s
+        peaks.compilers_bytes, peaks.compilers_missing = sampler.peak_bytes, sampler.missing
+        peaks.interval_s = sampler.longest_interval_s
         mark = _own_bytes(proc, "VmHWM")
         if resident is not None and mark is not None:
             peaks.host = MemoryPeak(before=resident, peak=mark)
@@ -99,16 +112,17 @@ class CompilerSampler:
         self._proc = proc
         self._is_done = threading.Event()
         self._thread = threading.Thread(target=self._run, name="hud-compilers", daemon=True)
-        # None without any sample: the system does not list the children of a process.
+        # None until a sample has seen a compiler; `missing` is the reason.
         self.peak_bytes: int | None = None
+        self.missing = NO_CHILDREN
         self._bytes_before = 0
         self.longest_interval_s = 0.0
 
     def start(self) -> None:
         """Start sampling if this system lists the children of a process."""
         if (self._proc / "thread-self" / "children").exists():
-            self._bytes_before = _compilers_bytes(self._proc)
-            self.peak_bytes = 0
+            self._bytes_before = _compilers_bytes(self._proc) or 0
+            self.missing = NO_COMPILER
             self._thread.start()
 
     def stop(self) -> None:
@@ -133,12 +147,14 @@ class CompilerSampler:
     def sample(self) -> None:
         """Take one sample."""
         total = _compilers_bytes(self._proc)
-        self.peak_bytes = max(self.peak_bytes or 0, total - self._bytes_before)
+        if total is not None:
+            self.peak_bytes = max(self.peak_bytes or 0, total - self._bytes_before)
+            self.missing = ""
 
 
-def _compilers_bytes(proc: Path) -> int:
-    """Return the memory of all running descendants of this process."""
-    total = 0
+def _compilers_bytes(proc: Path) -> int | None:
+    """Return the memory of all running descendants of this process, None without any."""
+    total = None
     own = _text(f"{proc}/self/cmdline")
     waiting = [(f"{proc}/self", own)]
     while waiting:
@@ -149,7 +165,7 @@ def _compilers_bytes(proc: Path) -> int:
             waiting.append((process, command))
             # A child that has not started its program yet still has the memory of this process.
             if command and command != own:
-                total += _process_bytes(process, is_fork=command == parents_command)
+                total = (total or 0) + _process_bytes(process, is_fork=command == parents_command)
     return total
 
 

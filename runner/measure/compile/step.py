@@ -234,7 +234,11 @@ def _report_peaks(context: Context, *, peaks: CompilePeaks) -> None:
         memory |= {f"{name} before": peak.before, f"{name} peak": peak.peak}
         if is_cold:
             findings.add(f"compile_peak_{name}_bytes", (float(peak.growth),), method=method)
-    if peaks.compilers_bytes is not None:
+    if peaks.compilers_bytes is None:
+        findings.details["compile"]["compilers_not_measured"] = peaks.compilers_missing
+        if is_cold:
+            _add_missing(context, "compile_peak_compilers_bytes", why=peaks.compilers_missing)
+    else:
         memory["compilers peak"] = peaks.compilers_bytes
         if is_cold and peaks.compilers_bytes:
             method = METHOD_COMPILERS.format(interval_s=peaks.interval_s)

@@ -29,7 +29,12 @@ from compile_hud.runner.measure.compile.dynamo import (
     read_guard_kinds,
     recorded_compiles,
 )
-from compile_hud.runner.measure.compile.peak_memory import CompilePeaks, MemoryPeak
+from compile_hud.runner.measure.compile.peak_memory import (
+    NO_CHILDREN,
+    NO_COMPILER,
+    CompilePeaks,
+    MemoryPeak,
+)
 from compile_hud.runner.measure.compile.phases import CompileClock
 from compile_hud.runner.measure.compile.source_locations import CodeLocation
 from compile_hud.runner.measure.compile.step import compile_subject, report_counts
@@ -411,11 +416,26 @@ def test_a_cold_compile_has_the_peaks_as_metrics_and_others_have_details_alone(
 def test_a_peak_that_the_system_refuses_is_missing_with_its_reason(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    peaks = CompilePeaks(compilers_bytes=0)
-    compile_report(context, monkeypatch, "cold", peaks=peaks)
+    compile_report(context, monkeypatch, "cold", peaks=CompilePeaks())
     assert not [name for name in context.findings.metrics if name.endswith("_bytes")]
     missing = context.findings.details["compile_costs"]["missing"]
     assert "clear_refs" in missing["compile_peak_host_bytes"]
+    assert missing["compile_peak_compilers_bytes"] == NO_CHILDREN
+
+
+@pytest.mark.parametrize("state", ["cold", "warm"])
+def test_compilers_that_no_sample_saw_have_a_reason_and_no_peak(
+    context: Context, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    peaks = CompilePeaks(host=MemoryPeak(before=1, peak=2), compilers_missing=NO_COMPILER)
+    compile_report(context, monkeypatch, state, peaks=peaks, fxgraph_hits=1)
+    findings = context.findings
+    assert "compile_peak_compilers_bytes" not in findings.metrics
+    details = findings.details["compile"]
+    assert "compilers peak" not in details["memory_bytes"]
+    assert details["compilers_not_measured"] == NO_COMPILER
+    missing = findings.details.get("compile_costs", {"missing": {}})["missing"]
+    assert ("compile_peak_compilers_bytes" in missing) is (state == "cold")
 
 
 def test_a_warm_launch_has_its_look_ups_as_metrics(
