@@ -56,6 +56,14 @@ def test_options_are_in_the_reference(name: str) -> None:
     assert not {flag for flag in flags if flag not in text_of("docs/cli.md")}
 
 
+@pytest.mark.parametrize("name", [*documents()])
+def test_commands_that_need_test_tools_name_their_environment(name: str) -> None:
+    """`make run` installs no tools for tests, such as Playwright."""
+    for paragraph in text_of(name).split("\n\n"):
+        if "python -m tests." in paragraph or "python -m pytest" in paragraph:
+            assert "make install" in paragraph or name == "CONTRIBUTING.md", paragraph
+
+
 def test_commands_in_the_documents_exist() -> None:
     commands = {name.split()[1] for name in COMMANDS}
     used = {
