@@ -12,7 +12,8 @@ from compile_hud.db.records.results import RunDocument
 from compile_hud.runner.config.load import CURRENT_TOOLCHAIN, Config
 from compile_hud.runner.errors import ToolchainUnusable
 from compile_hud.runner.events import LogMessage, Notify
-from compile_hud.runner.execution.case_worth import load_worth
+from compile_hud.runner.execution.ahead.cores import default_num_processes
+from compile_hud.runner.execution.case_worth import load_costs, load_worth
 from compile_hud.runner.execution.local_executor import executor_maker
 from compile_hud.runner.execution.paired_launches import MeasureCase, launch_interleaved
 from compile_hud.runner.execution.run_plan import ResolvedRun, RunContext, RunServices, run_plans
@@ -122,6 +123,9 @@ def resolve_run(request: RunRequest, *, device: str, config: Config) -> Resolved
         has_references=request.has_references and config.has_references,
         time_budget_s=suite.time_budget_s,
         wait_idle_s=config.wait_idle_s,
+        compile_ahead=default_num_processes(device)
+        if config.compile_ahead is None
+        else config.compile_ahead,
         trigger=request.trigger,
         resume_id=request.resume_id,
     )
@@ -159,6 +163,7 @@ def make_run_context(
         services=RunServices(
             load_document=partial(load_document, workspace.store(), has_kernels=True),
             worth=partial(load_worth, catalog=config.catalog, writer=writer, notify=notify),
+            compile_seconds=partial(load_costs, writer=writer),
             device_users=partial(users_of, machine=dependencies.machine, env=dependencies.env),
             live_log=partial(find_live_log, config.state_dir),
             sleep=dependencies.sleep,

@@ -21,12 +21,12 @@ from benchmarks.gpu.claims import cases_of_open_claims
 from benchmarks.gpu.ledger import read_ledger, rows
 from benchmarks.gpu.output import ResultFiles
 from benchmarks.gpu.selection import Costs, Evidence, memory_gb, next_wave, ranked, worth
-from benchmarks.gpu.waves import THREADS_VARIABLE, Entry, HostLane, Waves
+from benchmarks.gpu.waves import Entry, HostLane, Waves
 from compile_hud.db.records.results import CaseResult, Outcome, Run, RunState
 from compile_hud.db.shared.ids import timed_id
 from compile_hud.runner.execution.environment import fingerprint, revision
 from compile_hud.runner.execution.kernel_profile import with_kernels
-from compile_hud.runner.execution.local_executor import LocalExecutor
+from compile_hud.runner.execution.local_executor import COMPILE_THREADS_VARIABLE, LocalExecutor
 from compile_hud.runner.execution.utilisation import with_utilisation
 from compile_hud.runner.protocol.messages import LaunchReport
 
@@ -215,7 +215,7 @@ class Campaign:
 
     def _new_lanes(self) -> list[HostLane]:
         # One core each: a pool of compilers in every launch would take the cores of the others.
-        os.environ[THREADS_VARIABLE] = "1"
+        os.environ[COMPILE_THREADS_VARIABLE] = "1"
         lanes = [
             HostLane(
                 number=number,

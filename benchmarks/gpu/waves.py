@@ -10,7 +10,6 @@ details of a result), and compare among equals.
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import signal
@@ -23,6 +22,7 @@ from typing import Protocol
 
 from benchmarks.gpu.chunks import Work
 from compile_hud.db.records.results import CaseResult, Outcome
+from compile_hud.runner.execution.ahead.host_lane import open_end
 from compile_hud.runner.execution.case_session import LocalSession
 from compile_hud.runner.execution.executor import CaseOrder
 from compile_hud.runner.execution.worker_process import WorkerHost
@@ -40,7 +40,6 @@ _STOPPED_METRICS = frozenset(
         *("compile_backend_s", "break_even_iterations"),
     )
 )
-THREADS_VARIABLE = "TORCHINDUCTOR_COMPILE_THREADS"
 
 
 class Session(Protocol):
@@ -368,7 +367,7 @@ def _prepared(
     waiting, ready = list(entries), []
     while waiting:
         for entry in list(waiting):
-            if (pipe := _open_end(entry.lane.pipe)) is not None:
+            if (pipe := open_end(entry.lane.pipe)) is not None:
                 ready.append((entry, pipe))
                 waiting.remove(entry)
             elif entry.has_ended():
@@ -379,16 +378,6 @@ def _prepared(
             break
         time.sleep(_POLL_S)
     return ready, waiting
-
-
-def _open_end(pipe: Path) -> int | None:
-    """Return the writing end of `pipe` if a process waits at the other, else None."""
-    try:
-        return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
-    except OSError as error:
-        if error.errno in (errno.ENXIO, errno.ENOENT):
-            return None
-        raise
 
 
 def _descendants(pid: int) -> list[int]:

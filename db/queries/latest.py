@@ -218,3 +218,15 @@ def load_latest(
     filters = {name: value for name, value in arguments.items() if value is not None}
     with store.read() as connection:
         return read_latest(connection, filters, metrics=metrics)
+
+
+def load_compile_seconds(store: Store, *, machine: str, toolchain: str) -> dict[str, float]:
+    """Return the latest cold compile time of each case in seconds, by the keys of cases."""
+    measured = LatestMeasurementTable.c
+    query = select(measured.case_key, measured.median).where(
+        measured.machine == machine,
+        measured.toolchain == toolchain,
+        measured.metric == "compile_cold_s",
+    )
+    with store.read() as connection:
+        return {row.case_key: row.median for row in connection.execute(query)}

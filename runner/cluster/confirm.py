@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,7 +11,7 @@ from compile_hud.db.records.results import CaseResult
 from compile_hud.runner.cluster.api import Cluster, Ended, Reply, Setup, Slot, Status, connection
 from compile_hud.runner.cluster.coordinator import POLL_INTERVAL_S, SETUP_LIMIT_S
 from compile_hud.runner.errors import ExecutorError
-from compile_hud.runner.execution.executor import CaseOrder, CaseSession
+from compile_hud.runner.execution.executor import CaseOrder, CaseSession, CompileLane
 from compile_hud.runner.execution.retries import MAX_ATTEMPTS
 from compile_hud.runner.format import clock
 from compile_hud.runner.protocol.messages import LaunchReport
@@ -48,6 +48,11 @@ class NodeExecutor:
     def execute(self, order: CaseOrder) -> CaseResult:
         """Return the result of the case; raise ExecutorError when the machine is gone."""
         return self._measure(order)
+
+    def open_lanes(self, number: int, *, cores_each: int) -> Sequence[CompileLane]:
+        """Return no lanes: launches on another machine cannot wait for each other."""
+        del number, cores_each
+        return ()
 
     def cancel(self) -> None:
         """Cancel the running case, which then ends with ExecutorError."""

@@ -53,6 +53,8 @@ class Config:
     has_references: bool
     has_confirmation: bool
     wait_idle_s: float
+    # None is the default of the device.
+    compile_ahead: int | None
     confirm_share: float
     toolchains: Mapping[str, Path]
     suites: Mapping[str, Suite]
@@ -197,6 +199,7 @@ def parse_config(
         has_references=run["reference_cases"],
         has_confirmation=run["confirm"],
         wait_idle_s=run["wait_idle"],
+        compile_ahead=run["compile_ahead"],
         confirm_share=run["confirm_share"],
         toolchains=toolchains,
         suites=suites,

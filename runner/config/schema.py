@@ -15,6 +15,7 @@ from compile_hud.runner.config.setting import Setting
 from compile_hud.runner.config.sign_in import SIGN_IN_SETTINGS
 from compile_hud.runner.config.validators import (
     count,
+    count_or_zero,
     counts,
     dtypes,
     duration,
@@ -218,6 +219,15 @@ SETTINGS = (
         default=600.0,
         description="How long a run waits for a GPU that another process computes on, such as"
         ' "1 h"; then it measures all the same, and its results say beside whom. 0: not at all.',
+    ),
+    Setting(
+        section="run",
+        key="compile_ahead",
+        accept=count_or_zero,
+        unit="process",
+        description="How many cases compile at a time, each on its own share of the cores, before"
+        " they sample one by one ([how](methodology.md#compile-ahead)); 0: each compiles alone."
+        " Default: a quarter of the cores on a GPU machine, 0 on a CPU.",
     ),
     Setting(
         section="run",

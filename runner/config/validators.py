@@ -132,6 +132,13 @@ def count(value: Any) -> int:
     return value
 
 
+def count_or_zero(value: Any) -> int:
+    """Return `value`, a whole number of at least 0; raise ValueError otherwise."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError("a whole number, 0 or more")
+    return value
+
+
 def counts(value: Any) -> int | tuple[int, ...]:
     """Return one count as it is, a list of different counts as a tuple; raise ValueError."""
     if not isinstance(value, list):

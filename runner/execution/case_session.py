@@ -31,6 +31,7 @@ from compile_hud.runner.execution.launch_aggregation import (
 from compile_hud.runner.execution.worker_process import WorkerHost, tail
 from compile_hud.runner.persistence.compile_traces import CompileTraces
 from compile_hud.runner.protocol.messages import (
+    PROGRAM_SUFFIX,
     STEP_SUFFIX,
     CacheState,
     LaunchReport,
@@ -44,14 +45,43 @@ MEMORY_LIMIT_SHARE = 0.8
 # The first launch has an empty compile cache, the second one a warm cache. The third launch loads
 # saved artifacts. On a CPU that costs a C++ compilation, so a case does it once.
 ARTIFACTS_LAUNCH = 2
+# The host's own limit of a launch that waits for its turn: a last resort if the runner hangs.
+LONGEST_WAIT_S = 86_400.0
 # A report with its samples takes tens of kilobytes; a compilation writes a few megabytes.
 FULL_BYTES = 1 << 20
+
+
+class TurnClock:
+    """The seconds that a launch waits for its turn at the named pipe `pipe`.
+
+    They do not count for the time limit of the case.
+    """
+
+    def __init__(self, *, pipe: Path) -> None:
+        self.pipe = pipe
+        self.seconds = 0.0
+        self._since_s: float | None = None
+
+    def begin_launch(self) -> None:
+        """Forget the launch before."""
+        self.seconds, self._since_s = 0.0, None
+
+    def begin(self) -> None:
+        """Start the clock: the launch is ready."""
+        self._since_s = time.monotonic()
+
+    def end(self) -> None:
+        """Stop the clock: it is the launch's turn."""
+        if self._since_s is not None:
+            self.seconds = time.monotonic() - self._since_s
+            self._since_s = None
 
 
 class LocalSession:
     """A CaseSession on this machine; `close` deletes its `folder`.
 
-    The time limit of the case counts launches only, not the time between them. `amend` gets the
+    The time limit of the case counts launches only, not the time between them. With a `turn_clock`
+    launches wait for their turn, and the caller ends one that exceeds `left_s`. `amend` gets the
     result and the path of the first launch's trace, which may not exist.
     """
 
@@ -68,8 +98,10 @@ class LocalSession:
         oracle_dir: str = "",
         known_code: Mapping[str, str] = MappingProxyType({}),
         compile_traces: CompileTraces | None = None,
+        turn_clock: TurnClock | None = None,
     ) -> None:
         self._order = order
+        self._turn_clock = turn_clock
         self._host = host
         self._folder = folder
         self._now = now
@@ -91,6 +123,15 @@ class LocalSession:
     def needs_launch(self) -> bool:
         """Return whether the launches so far call for another one."""
         return needs_launch(self._reports, order=self._order, left_s=self._left_s)
+
+    @property
+    def left_s(self) -> float:
+        """Return the seconds that the launches of the case may still take."""
+        return self._left_s
+
+    def program_of_launch(self, number: int) -> str:
+        """Return the name of the program that launch `number` left when it was ready, or ""."""
+        return _left_by_launch(self._report_path(number), suffix=PROGRAM_SUFFIX)
 
     def launch(self) -> LaunchReport:
         """Run one fresh process of the case and return its report."""
@@ -148,6 +189,15 @@ class LocalSession:
             {"action": "launch", "request": request.to_json()}, log=log, timeout_s=self._left_s
         )
 
+    def _settings(self) -> MeasureSettings:
+        settings = _with_memory_limit(self._order)
+        if self._turn_clock is None:
+            return settings
+        return replace(settings, turn_pipe=str(self._turn_clock.pipe))
+
+    def _report_path(self, number: int) -> Path:
+        return self._folder / f"report-{number}.json"
+
     @property
     def _trace(self) -> Path:
         return self._folder / "trace.json.gz"
@@ -187,11 +237,11 @@ class LocalSession:
         request = LaunchRequest(
             case=self._order.case,
             workload=self._order.workload,
-            settings=_with_memory_limit(self._order),
+            settings=self._settings(),
             launch=number,
             # Artifacts are for a machine without a compile cache.
             cache_dir=str(self._folder / ("fresh" if cache_state == "artifacts" else "cache")),
-            report_path=str(self._folder / f"report-{number}.json"),
+            report_path=str(self._report_path(number)),
             log_path=str(log),
             cache_state=cache_state,
             artifacts_path=str(artifacts),
@@ -202,14 +252,18 @@ class LocalSession:
         )
         started_s = time.monotonic()
         ending = self._host.ask(
-            {"action": "launch", "request": request.to_json()}, log=log, timeout_s=self._left_s
+            {"action": "launch", "request": request.to_json()},
+            log=log,
+            timeout_s=self._left_s if self._turn_clock is None else LONGEST_WAIT_S,
         )
         wall_s = time.monotonic() - started_s
+        if self._turn_clock is not None:
+            wall_s -= self._turn_clock.seconds
         self._left_s -= wall_s
         try:
             text = Path(request.report_path).read_text(encoding="utf-8")
         except FileNotFoundError:
-            step = _last_step(Path(request.report_path))
+            step = _left_by_launch(Path(request.report_path), suffix=STEP_SUFFIX)
             report = report_of_ending(ending, log_tail=tail(log), limit_s=limit_s, step=step)
         else:
             report = LaunchReport.from_json(json.loads(text))
@@ -220,10 +274,10 @@ class LocalSession:
         return report
 
 
-def _last_step(report: Path) -> str:
-    """Return the step that a launch without a report had begun, empty before the first one."""
+def _left_by_launch(report: Path, *, suffix: str) -> str:
+    """Return the text that a launch left next to its report, empty if it left none."""
     try:
-        return report.with_suffix(STEP_SUFFIX).read_text(encoding="ascii")
+        return report.with_suffix(suffix).read_text(encoding="ascii")
     except OSError:
         return ""
 

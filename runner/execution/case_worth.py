@@ -1,4 +1,4 @@
-"""The weights of cases under a time budget, from the history in the store."""
+"""Weights and compile times of the cases of a run, from the history in the store."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from functools import partial
 
 from compile_hud.db.errors import StoreError
 from compile_hud.db.queries.alerts import load_alerts
+from compile_hud.db.queries.latest import load_compile_seconds
 from compile_hud.db.queries.runs import load_last_measured
 from compile_hud.db.records.alerts import AlertState
 from compile_hud.db.records.results import Case, Verdict
@@ -44,6 +45,18 @@ def load_worth(
         suspects={alert.case.key for alert in alerts if alert.verdict is Verdict.REGRESSION},
         is_tracked=partial(_is_tracked, catalog=catalog),
     )
+
+
+def load_costs(run: ResolvedRun, *, writer: ResultWriter) -> Mapping[str, float]:
+    """Return the seconds that cases of `run` compiled last, by key; none without the store."""
+    store = writer.store
+    if store is None or writer.is_backing_off():
+        return {}
+    try:
+        return load_compile_seconds(store, machine=run.machine, toolchain=run.toolchain)
+    except StoreError:
+        # The writer reports the store; without costs the night is only longer.
+        return {}
 
 
 def _in_plan_order(error: str) -> LogMessage:

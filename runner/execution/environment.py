@@ -20,6 +20,8 @@ COMPARABILITY_KEYS = (
     "num_threads",
     "flags",
 )
+# Compile times depend on how many cases compile at a time. Only runs that compile ahead say so.
+OPTIONAL_KEYS = ("compile_ahead",)
 # On a CPU these facts depend on the build of torch, which is part of the revision.
 GPU_KEYS = ("driver_version", "cuda_version")
 
@@ -37,9 +39,11 @@ def differing_keys(baseline: Mapping[str, Any], *, candidate: Mapping[str, Any])
 
 
 def _keys(facts: Mapping[str, Any]) -> tuple[str, ...]:
+    # Runs of before compile ahead lack the fact, and compare with those that compile alone.
+    keys = (*COMPARABILITY_KEYS, *(key for key in OPTIONAL_KEYS if key in facts))
     if facts.get("device_kind") != "cpu":
-        return COMPARABILITY_KEYS
-    return tuple(key for key in COMPARABILITY_KEYS if key not in GPU_KEYS)
+        return keys
+    return tuple(key for key in keys if key not in GPU_KEYS)
 
 
 def revision(facts: Mapping[str, Any]) -> str:

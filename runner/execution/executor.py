@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -57,6 +58,59 @@ class SessionMaker(Protocol):
         ...
 
 
+class LaunchState(Enum):
+    """The state of a launch in a lane."""
+
+    COMPILING = auto()
+    # It has compiled and waits for its turn.
+    READY = auto()
+    ENDED = auto()
+
+
+class LaneSession(Protocol):
+    """One case in a lane, launch after launch."""
+
+    @property
+    def needs_launch(self) -> bool:
+        """Return whether the launches so far call for another one."""
+        ...
+
+    def start(self, cores: frozenset[int]) -> None:
+        """Begin the next launch on `cores`; raise ExecutorError."""
+        ...
+
+    def poll(self) -> LaunchState:
+        """Return the state of the launch, and end one whose time is up; raise ExecutorError."""
+        ...
+
+    def sample(self, *, num_neighbours: int) -> None:
+        """Give the launch its turn and wait for its end; raise ExecutorError.
+
+        `num_neighbours` other launches wait, each with its model on the device.
+        """
+        ...
+
+    def finish(self) -> CaseResult:
+        """Return the case result of all launches so far."""
+        ...
+
+    def close(self) -> None:
+        """Remove the files of the case; may be called twice."""
+        ...
+
+
+class CompileLane(Protocol):
+    """A worker host for one launch at a time."""
+
+    def begin(self, order: CaseOrder) -> LaneSession:
+        """Return a session of the case, nothing launched yet; raise ExecutorError."""
+        ...
+
+    def close(self) -> None:
+        """End the host."""
+        ...
+
+
 class Executor(SessionMaker, Protocol):
     """Executes cases one at a time, each in fresh processes."""
 
@@ -78,6 +132,13 @@ class Executor(SessionMaker, Protocol):
         """Return the result of the case: one session from start to end.
 
         Raises ExecutorError only when the host is gone for good.
+        """
+        ...
+
+    def open_lanes(self, number: int, *, cores_each: int) -> Sequence[CompileLane]:
+        """Return `number` lanes for launches that compile at the same time, on `cores_each` cores.
+
+        They are empty where launches cannot wait for each other. `cancel` and `close` include them.
         """
         ...
 

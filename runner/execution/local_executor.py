@@ -8,7 +8,7 @@ import os
 import shutil
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
@@ -19,8 +19,9 @@ from compile_hud.db.jobs.live_log import CASE_NAME, WORK_FOLDER, work_name
 from compile_hud.db.records.results import SAME_CODE_AS, CaseResult, Outcome
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.runner.errors import ExecutorError
-from compile_hud.runner.execution.case_session import LocalSession
-from compile_hud.runner.execution.executor import CaseOrder, CaseSession, MakeExecutor
+from compile_hud.runner.execution.ahead.host_lane import HostLane
+from compile_hud.runner.execution.case_session import LocalSession, TurnClock
+from compile_hud.runner.execution.executor import CaseOrder, CaseSession, CompileLane, MakeExecutor
 from compile_hud.runner.execution.kernel_profile import store_trace, with_kernels
 from compile_hud.runner.execution.utilisation import with_utilisation
 from compile_hud.runner.execution.worker_process import WorkerHost, tail
@@ -34,6 +35,7 @@ FACTS_TIMEOUT_S = 120.0
 PEAKS_TIMEOUT_S = 60.0
 # Compiling the headers that every C++ kernel includes takes some 20 s once a toolchain.
 PRIME_TIMEOUT_S = 300.0
+COMPILE_THREADS_VARIABLE = "TORCHINDUCTOR_COMPILE_THREADS"
 # The compiled headers depend on these facts.
 HEADER_FACTS = (
     "torch_version",
@@ -60,13 +62,17 @@ class _Programs:
         known = self._variants[_subject_key(order)]
         return {name: variant for name, variant in known.items() if variant != order.case.variant}
 
+    def add(self, order: CaseOrder, name: str) -> str:
+        """Remember the variant of `order` as the program `name`; return the first such variant."""
+        return self._variants[_subject_key(order)].setdefault(name, order.case.variant)
+
     def note(self, order: CaseOrder, result: CaseResult) -> CaseResult:
         """Remember the program of `result`; add a warning if another variant has the same one."""
         sha256 = result.details.get("generated_code_sha256")
         if result.outcome is not Outcome.OK or not isinstance(sha256, str):
             return result
         name = program(sha256, effective_mode=result.effective_mode)
-        variant = self._variants[_subject_key(order)].setdefault(name, order.case.variant)
+        variant = self.add(order, name)
         if variant == order.case.variant:
             return result
         warning = RunWarning(
@@ -117,6 +123,7 @@ class LocalExecutor:
         self._is_primed = False
         self._programs = _Programs()
         self._oracles: Path | None = None
+        self._lanes: list[HostLane] = []
 
     def start(self) -> None:
         """Start the worker host without waiting for it; raise ExecutorError."""
@@ -148,12 +155,40 @@ class LocalExecutor:
 
     def begin(self, order: CaseOrder) -> CaseSession:
         """Return a session of the case, nothing launched yet; raise ExecutorError."""
+        return self._session(order, host=self._host)
+
+    def open_lanes(self, number: int, *, cores_each: int) -> Sequence[CompileLane]:
+        """Return lanes with hosts of their own, whose compilers use `cores_each` processes."""
+        threads = {COMPILE_THREADS_VARIABLE: str(cores_each)}
+        for lane in range(number):
+            home = self._home / "lanes" / str(lane)
+            self._lanes.append(
+                HostLane(
+                    WorkerHost(python=self._host.python, home=home, environment=threads),
+                    home=home,
+                    make_session=self._lane_session,
+                    programs=self._programs,
+                )
+            )
+        return tuple(self._lanes)
+
+    def _lane_session(
+        self, order: CaseOrder, host: WorkerHost, turn_clock: TurnClock
+    ) -> LocalSession:
+        # One launch at a time has the device for what takes most memory, and for autotuning.
+        lock = str(self._oracle_dir() / "device.lock")
+        order = replace(order, settings=replace(order.settings, device_lock=lock))
+        return self._session(order, host=host, turn_clock=turn_clock)
+
+    def _session(
+        self, order: CaseOrder, *, host: WorkerHost, turn_clock: TurnClock | None = None
+    ) -> LocalSession:
         # This precedes the session, whose clock starts with it: the work belongs to no case.
         if order.case.backend == "inductor" and order.case.device == "cpu":
             self._prime()
         return LocalSession(
             order,
-            host=self._host,
+            host=host,
             folder=self._case_folder(order),
             now=self._now,
             is_cancelled=lambda: self._is_cancelled,
@@ -162,16 +197,21 @@ class LocalExecutor:
             oracle_dir=str(self._oracle_dir()),
             known_code=self._programs.others(order) if order.skips_same_code else {},
             compile_traces=self._compile_traces,
+            turn_clock=turn_clock,
         )
 
     def cancel(self) -> None:
         """Kill the running case; `execute` returns at once, now and from now on."""
         self._is_cancelled = True
         self._host.cancel()
+        for lane in self._lanes:
+            lane.cancel()
 
     def close(self) -> None:
         """End the worker host, which kills its children."""
         self._host.close()
+        for lane in self._lanes:
+            lane.close()
         if self._oracles is not None:
             shutil.rmtree(self._oracles, ignore_errors=True)
             self._oracles = None

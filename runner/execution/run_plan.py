@@ -10,7 +10,7 @@ import dataclasses
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -30,6 +30,7 @@ from compile_hud.runner.events import (
     RunEnded,
     RunStarted,
 )
+from compile_hud.runner.execution.ahead.cases import CompileAhead, longest_first, open_compile_ahead
 from compile_hud.runner.execution.device_idle import DeviceUsers, wait_until_idle, with_users
 from compile_hud.runner.execution.environment import differing_keys, fingerprint, revision
 from compile_hud.runner.execution.executor import CaseOrder, Executor
@@ -58,7 +59,8 @@ class ResolvedRun:
 
     With `has_references` the reference cases come first. A run starts cases for `time_budget_s`
     seconds, in order of their worth, and defers the others. It waits at most `wait_idle_s` seconds
-    for a device that other processes use.
+    for a device that other processes use. A run alone compiles `compile_ahead` cases at a time
+    before they sample one by one; 0 compiles each alone.
     """
 
     suite: str
@@ -70,6 +72,7 @@ class ResolvedRun:
     has_references: bool = False
     time_budget_s: float | None = None
     wait_idle_s: float = 0.0
+    compile_ahead: int = 0
     trigger: str = "manual"
     resume_id: str | None = None
 
@@ -87,6 +90,14 @@ class WorthSource(Protocol):
 
     def __call__(self, request: ResolvedRun, /) -> Worth:
         """Return the worth of the cases of `request`."""
+        ...
+
+
+class CostSource(Protocol):
+    """Knows how long the cases of a run take to compile."""
+
+    def __call__(self, request: ResolvedRun, /) -> Mapping[str, float]:
+        """Return the seconds by the key of each known case."""
         ...
 
 
@@ -108,6 +119,7 @@ class RunServices:
     load_document: DocumentLoader
     now: Callable[[], datetime]
     worth: WorthSource = lambda _request: Worth()
+    compile_seconds: CostSource = lambda _request: {}
     device_users: DeviceUsers = lambda _device: ()
     live_log: LiveLogSource = lambda _run_id: None
     sleep: Callable[[float], None] = time.sleep
@@ -164,8 +176,9 @@ def run_plans(
                 sleep=context.services.sleep,
                 notify=context.notify,
             )
+            ahead = _open_ahead(requests, context=context)
             executions = [
-                _prepare(request, executor=executor, context=context, users=users)
+                _prepare(request, executor=executor, context=context, users=users, ahead=ahead)
                 for request, executor in zip(requests, context.executors, strict=True)
             ]
             # All sides measure a case at the same time, so the budget of the first one decides.
@@ -175,6 +188,8 @@ def run_plans(
                     executions,
                     context=context,
                     measure_case=measure_case,
+                    ahead=ahead,
+                    compile_seconds=context.services.compile_seconds(requests[0]) if ahead else {},
                     budget=budget,
                     stop=interrupts,
                 )
@@ -252,6 +267,8 @@ def _execute(
     *,
     context: RunContext,
     measure_case: MeasureCase,
+    ahead: CompileAhead | None,
+    compile_seconds: Mapping[str, float],
     budget: TimeBudget,
     stop: Interrupts,
 ) -> None:
@@ -261,21 +278,6 @@ def _execute(
     """
     state = RunState.INTERRUPTED
     started: list[_Execution] = []
-
-    def execute_case(sides: Sequence[PairSide]) -> bool:
-        if stop.were_requested():
-            return False
-        context.notify(CaseStarted(case=sides[0].order.case))
-        results = measure_with_retries(
-            sides, measure_case=measure_case, is_stopped=stop.were_requested
-        )
-        # The result of a killed case is no result of the case.
-        if stop.were_requested():
-            return False
-        for execution, result in zip(executions, results, strict=True):
-            execution.write(result)
-        return True
-
     try:
         names = distinct([execution.run.toolchain for execution in executions])
         for execution, name in zip(executions, names, strict=True):
@@ -283,16 +285,58 @@ def _execute(
             started.append(execution)
         with heartbeat(lambda: _record_heartbeats(started, context=context)):
             cases = zip(*(execution.sides() for execution in executions), strict=True)
-            left = deque(budget.in_turn(list(cases), case_of=lambda sides: sides[0].order.case))
-            while left and budget.allows(left[0][0].order.case):
-                if not execute_case(left.popleft()):
-                    break
-            else:
+            left = deque(budget.in_turn(list(cases), case_of=_case_of))
+            if ahead is not None and not budget.is_limited:
+                left = deque(longest_first(left, case_of=_case_of, seconds=compile_seconds))
+            coming = _started_cases(left, budget=budget, notify=context.notify, stop=stop)
+            for results in _measured(coming, measure_case=measure_case, ahead=ahead, stop=stop):
+                for execution, result in zip(executions, results, strict=True):
+                    execution.write(result)
+            if not stop.were_requested():
                 _defer(executions, cases=left, budget=budget, context=context)
                 state = RunState.FINISHED
     finally:
         for execution in started:
             execution.end(state)
+
+
+def _case_of(sides: Sequence[PairSide]) -> Case:
+    return sides[0].order.case
+
+
+def _started_cases(
+    left: deque[tuple[PairSide, ...]], *, budget: TimeBudget, notify: Notify, stop: Interrupts
+) -> Iterator[tuple[PairSide, ...]]:
+    """Take the cases that may start from `left`, one after the other, and report each."""
+    while left and budget.allows(left[0][0].order.case) and not stop.were_requested():
+        sides = left.popleft()
+        notify(CaseStarted(case=sides[0].order.case))
+        yield sides
+
+
+def _measured(
+    cases: Iterable[Sequence[PairSide]],
+    *,
+    measure_case: MeasureCase,
+    ahead: CompileAhead | None,
+    stop: Interrupts,
+) -> Iterator[Sequence[CaseResult]]:
+    """Yield the results of each case, one a side.
+
+    The result of a case that was killed by a stop is no result of the case.
+    """
+    if ahead is not None:
+        orders = (side.order for (side,) in cases)
+        for result in ahead.measure(orders, is_stopped=stop.were_requested):
+            yield (result,)
+        return
+    for sides in cases:
+        results = measure_with_retries(
+            sides, measure_case=measure_case, is_stopped=stop.were_requested
+        )
+        if stop.were_requested():
+            return
+        yield results
 
 
 def _budget(request: ResolvedRun, *, context: RunContext) -> TimeBudget:
@@ -330,8 +374,29 @@ def _cancel(executors: Sequence[Executor]) -> None:
         executor.cancel()
 
 
+def _open_ahead(requests: Sequence[ResolvedRun], *, context: RunContext) -> CompileAhead | None:
+    """Return the phases of a run alone; launches of several runs take turns instead."""
+    if len(requests) > 1:
+        return None
+    ahead = open_compile_ahead(
+        context.executors[0],
+        num_processes=requests[0].compile_ahead,
+        sleep=context.services.sleep,
+    )
+    if ahead is not None:
+        cores = counted(ahead.cores_each, "core")
+        text = f"compiling {ahead.num_processes} cases at a time on {cores} each"
+        context.notify(LogMessage(text=f"{text}; they sample one by one"))
+    return ahead
+
+
 def _prepare(
-    request: ResolvedRun, *, executor: Executor, context: RunContext, users: tuple[str, ...]
+    request: ResolvedRun,
+    *,
+    executor: Executor,
+    context: RunContext,
+    users: tuple[str, ...],
+    ahead: CompileAhead | None,
 ) -> _Execution:
     # This reads under the lock: the process before us may have continued this run.
     resumed = (
@@ -345,6 +410,7 @@ def _prepare(
         **_open_executor(executor),
         "num_threads": settings.num_threads,
         "measure_settings": dataclasses.asdict(settings),
+        **(ahead.facts() if ahead is not None else {}),
     }
     if resumed is None:
         plan = _plan(request, context=context)

@@ -9,7 +9,9 @@ import shutil
 import signal
 import subprocess
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import compile_hud
@@ -27,12 +29,17 @@ HOST_VARIABLE = "HUD_WORKER_HOST"
 class WorkerHost:
     """A `python -m compile_hud.runner.worker.start` that starts on first use.
 
-    `python` is the toolchain's interpreter, `home` the folder for its files between runs.
+    `python` is the toolchain's interpreter, `home` the folder for its files between runs, and
+    `environment` has further variables.
     """
 
-    def __init__(self, *, python: Path, home: Path) -> None:
+    def __init__(
+        self, *, python: Path, home: Path, environment: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self._python = python
         self._home = home
+        self._environment = environment
+        self._cores: frozenset[int] | None = None
         self._host: subprocess.Popen[bytes] | None = None
         self._is_ready = False
         self._mark = uuid.uuid4().hex
@@ -69,15 +76,17 @@ class WorkerHost:
 
     def cancel(self) -> None:
         """Make the host kill its child; safe in a signal handler and from any thread."""
-        host = self._host
-        if host is not None and host.stdin is not None and not host.stdin.closed:
-            try:
-                # The write bypasses the buffer: a signal handler may interrupt the very write that
-                # fills it.
-                os.write(host.stdin.fileno(), b'{"action": "cancel"}\n')
-            except OSError:
-                # The host has ended, and the case with it.
-                return
+        self._send(b'{"action": "cancel"}\n')
+
+    def time_out(self) -> None:
+        """Make the host end its child as one whose time is up; safe from any thread."""
+        self._send(b'{"action": "time out"}\n')
+
+    def pin(self, cores: frozenset[int]) -> None:
+        """Restrict the host and its later children to `cores`."""
+        self._cores = cores
+        if self._host is not None:
+            _set_cores(self._host.pid, cores)
 
     def close(self) -> None:
         """End the host, which kills its children when its standard input ends."""
@@ -117,6 +126,17 @@ class WorkerHost:
             return HOST_DIED
         return Ending(text=answer["ending"], was_oom_killed=answer["was_oom_killed"])
 
+    def _send(self, line: bytes) -> None:
+        host = self._host
+        if host is not None and host.stdin is not None and not host.stdin.closed:
+            try:
+                # The write bypasses the buffer: a signal handler may interrupt the very write that
+                # fills it.
+                os.write(host.stdin.fileno(), line)
+            except OSError:
+                # The host has ended, and the case with it.
+                return
+
     @property
     def _log(self) -> Path:
         return self._home / "host.log"
@@ -155,6 +175,8 @@ class WorkerHost:
                     # Ctrl-C in the terminal is for the runner, which decides about the case.
                     start_new_session=True,
                 )
+            if self._cores is not None:
+                _set_cores(self._host.pid, self._cores)
         except OSError as error:
             raise ExecutorError(
                 f"cannot start the worker host in {self._home}: {error}",
@@ -191,7 +213,16 @@ class WorkerHost:
             "MKL_NUM_THREADS": "1",
             "TOKENIZERS_PARALLELISM": "false",
             "HF_HUB_OFFLINE": "1",
+            **self._environment,
         }
+
+
+def _set_cores(pid: int, cores: frozenset[int]) -> None:
+    try:
+        os.sched_setaffinity(pid, cores)
+    except ProcessLookupError:
+        # The host has ended; the next one is pinned at its start.
+        return
 
 
 def _write_whole(descriptor: int, data: bytes) -> None:

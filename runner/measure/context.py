@@ -29,6 +29,8 @@ class Findings:
     warnings: list[RunWarning] = field(default_factory=list)
     details: dict[str, Any] = field(default_factory=dict)
     effective_mode: str = ""
+    # Launches of this run that wait with their model on the device.
+    num_neighbours: int = 0
 
     def add(self, metric: str, samples: Sequence[float], *, method: str) -> None:
         """Record the samples of `metric`, in its unit."""

@@ -52,7 +52,13 @@ from compile_hud.runner.measure.shape_sweep import is_swept, sweep_shapes
 from compile_hud.runner.measure.steps import StepLog
 from compile_hud.runner.measure.subject import build_subject
 from compile_hud.runner.measure.turns import locked_autotuning, locked_device, wait_for_turn
-from compile_hud.runner.protocol.messages import STEP_SUFFIX, LaunchReport, LaunchRequest
+from compile_hud.runner.protocol.messages import (
+    PROGRAM_SUFFIX,
+    STEP_SUFFIX,
+    LaunchReport,
+    LaunchRequest,
+    program,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,10 +122,15 @@ def run_launch(request: LaunchRequest) -> LaunchReport:
 
 def _write_step(request: LaunchRequest, name: str) -> None:
     """Leave the name of the running step for the report of a launch that is ended from outside."""
+    _leave(request, name, suffix=STEP_SUFFIX)
+
+
+def _leave(request: LaunchRequest, text: str, *, suffix: str) -> None:
+    """Write `text` next to the report, for the runner."""
     if request.report_path:
         # On a full disk the launch goes on: the report is what counts.
         with contextlib.suppress(OSError):
-            Path(request.report_path).with_suffix(STEP_SUFFIX).write_text(name, encoding="ascii")
+            Path(request.report_path).with_suffix(suffix).write_text(text, encoding="ascii")
 
 
 def _input_versions(context: Context) -> dict[str, int]:
@@ -169,10 +180,8 @@ def _measure(context: Context) -> _LaunchEnding:
         if why_inaccurate and (context.is_eager or not reference.is_random):
             return _inaccurate(why_inaccurate)
         del reference
-    _take_turn(context)
-    sample(context, forward)
-    if context.is_first:
-        _measure_once(context, forward)
+    if (ending := _sample_in_turn(context, forward)) is not None:
+        return ending
     with log.step("result"):
         if is_by_dynamo(context.request.case):
             report_counts(context, forward)
@@ -219,11 +228,33 @@ def _turn_own_compilation_off(context: Context) -> None:
         )
 
 
-def _take_turn(context: Context) -> None:
-    if pipe := context.request.settings.turn_pipe:
-        with context.log.step("turn"):
-            context.device.give_back()
-            wait_for_turn(pipe)
+def _sample_in_turn(context: Context, forward: Forward) -> _LaunchEnding | None:
+    """Execute the steps that need the device alone; return the ending if the turn is the end."""
+    if (ending := _take_turn(context)) is not None:
+        return ending
+    sample(context, forward)
+    if context.is_first:
+        _measure_once(context, forward)
+    return None
+
+
+def _take_turn(context: Context) -> _LaunchEnding | None:
+    """Wait for the turn of the launch; return its ending if its program is measured already."""
+    request, findings = context.request, context.findings
+    if not request.settings.turn_pipe:
+        return None
+    sha256 = findings.details.get("generated_code_sha256")
+    if context.is_first and isinstance(sha256, str):
+        name = program(sha256, effective_mode=findings.effective_mode)
+        _leave(request, name, suffix=PROGRAM_SUFFIX)
+    with context.log.step("turn"):
+        context.device.give_back()
+        turn = wait_for_turn(request.settings.turn_pipe)
+    findings.num_neighbours = turn.num_neighbours
+    if turn.same_code_as:
+        reason = f"{SAME_CODE_AS}{turn.same_code_as}"
+        return _LaunchEnding(outcome=Outcome.SAME_CODE, reason=reason)
+    return None
 
 
 def _inaccurate(reason: str) -> _LaunchEnding:

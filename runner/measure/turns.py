@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -11,13 +12,16 @@ from typing import Any
 
 from torch._inductor.runtime import benchmarking
 
+from compile_hud.runner.protocol.messages import Turn
 
-def wait_for_turn(pipe: str) -> None:
-    """Open the named pipe `pipe`, which signals that this launch is ready, and read it to its end.
+
+def wait_for_turn(pipe: str) -> Turn:
+    """Open the named pipe `pipe`, which signals that this launch is ready, and return what it says.
 
     Both block without CPU time: opening until there is a writer, reading until it closes.
     """
-    Path(pipe).read_bytes()
+    text = Path(pipe).read_bytes()
+    return Turn.from_json(json.loads(text)) if text else Turn()
 
 
 @contextmanager

@@ -59,6 +59,11 @@ class TimeBudget:
         self._has_begun = False
 
     @property
+    def is_limited(self) -> bool:
+        """Return whether the order of the cases decides which ones are measured."""
+        return self._limit_s is not None
+
+    @property
     def text(self) -> str:
         """Return the reason of a case that a spent budget defers."""
         assert self._limit_s is not None

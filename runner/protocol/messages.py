@@ -26,6 +26,8 @@ PROTOCOL_VERSION = 1
 CacheState = Literal["cold", "warm", "artifacts"]
 # A launch writes the name of its running step to a file next to its report, with this suffix.
 STEP_SUFFIX = ".step"
+# The first launch that waits for its turn writes the name of its program there (see `program`).
+PROGRAM_SUFFIX = ".program"
 # Messages of torch and the C++ library for a failed allocation, in lower case.
 OUT_OF_MEMORY_TEXTS = ("can't allocate memory", "out of memory", "std::bad_alloc")
 
@@ -54,7 +56,8 @@ class MeasureSettings:
     iterations.
 
     `turn_pipe` is a named pipe. A launch opens it after it has compiled, and reads it to its end
-    before it warms up: the writer lets several launches compile at a time and one sample.
+    before it warms up: the writer lets several launches compile at a time and one sample. It
+    reads a `Turn`, or nothing.
     `device_lock` is a file. Such a launch locks it for its oracle, which takes most memory, and for
     each benchmark of the autotuner. Empty paths mean no waiting.
     """
@@ -261,6 +264,27 @@ class LaunchReport:
             warnings=tuple(RunWarning.from_json(item) for item in document["warnings"]),
             details=document["details"],
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """The answer to a launch that waits: it may sample now.
+
+    It ends at once if the variant `same_code_as` of this run has the same program. `num_neighbours`
+    launches wait with their model on the device.
+    """
+
+    same_code_as: str = ""
+    num_neighbours: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the turn as a JSON object."""
+        return {"same_code_as": self.same_code_as, "num_neighbours": self.num_neighbours}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Turn:
+        """Return the turn that `document` describes."""
+        return cls(same_code_as=document["same_code_as"], num_neighbours=document["num_neighbours"])
 
 
 # The launch of the code of a mode; a mode with CUDA graphs replays it.

@@ -73,7 +73,8 @@ def main() -> int:
     orders = _Orders()
     # A cancel also cancels every later launch.
     while not orders.were_cancelled and (order := orders.next()) is not None:
-        if order["action"] != "cancel":
+        # The end of a launch may arrive when that launch is already over.
+        if order["action"] not in ("cancel", "time out"):
             _answer(answers, _serve(order, orders=orders))
     return 0
 
@@ -358,10 +359,11 @@ def _wait(child: int, *, timeout_s: float, orders: _Orders) -> str:
     ending = ""
     try:
         while not ending:
-            # While a child runs, the runner only sends `cancel` or closes standard input.
+            # While a child runs, the runner only sends its end or closes standard input.
             if orders.is_waiting or orders.has_ended:
-                orders.next()
-                ending = "cancelled"
+                order = orders.next()
+                is_late = order is not None and order["action"] == "time out"
+                ending = "timeout" if is_late else "cancelled"
                 break
             readable, _, _ = select.select(
                 [handle, 0], [], [], max(0.0, deadline_s - time.monotonic())

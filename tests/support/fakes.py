@@ -7,7 +7,7 @@ import os
 import re
 import struct
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 
 from compile_hud.db.records.results import CaseResult, Outcome
 from compile_hud.models_zoo.catalog.spec import ModelSpec, SizeSpec
-from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.execution.executor import CaseOrder, CompileLane
 from compile_hud.runner.execution.launch_aggregation import combine
 from compile_hud.runner.notifications.delivery_policy import Response, ResponseKind
 from compile_hud.runner.notifications.dispatcher import Message
@@ -168,6 +168,7 @@ class FakeExecutor:
         self.draw = draw
         # An amendment at the end of a session, as the local executor adds kernels.
         self.amend: Callable[[CaseOrder, CaseResult], CaseResult] = lambda _order, result: result
+        self.make_lanes: Callable[[int, int], Sequence[CompileLane]] = lambda *_numbers: ()
         self.executed: list[str] = []
         self.launched: list[str] = []
         self.sessions: list[FakeSession] = []
@@ -182,6 +183,10 @@ class FakeExecutor:
     def open(self) -> Mapping[str, Any]:
         self.is_open = True
         return self.facts
+
+    def open_lanes(self, number: int, *, cores_each: int) -> Sequence[CompileLane]:
+        """Return lanes of `make_lanes`, none by default."""
+        return self.make_lanes(number, cores_each)
 
     def execute(self, order: CaseOrder) -> CaseResult:
         """Return a result with samples about `latency_s`; a cancelled case has failed.

@@ -34,7 +34,9 @@ class Telemetry:
 
     def report(self, context: Context) -> None:
         """Record the readings, with a warning if the device is or was shared."""
-        self._num_others = max(self._num_others, self._gpu.num_other_processes() or 0)
+        num_others = max(self._num_others, self._gpu.num_other_processes() or 0)
+        # Launches that wait for their turn have their model on the device, but do not compute.
+        self._num_others = max(0, num_others - context.findings.num_neighbours)
         context.findings.details["telemetry"] = self.details()
         if self._num_others:
             context.findings.warn(

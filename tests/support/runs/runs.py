@@ -47,6 +47,8 @@ class RunSandbox:
         self.users: list[tuple[str, ...]] = []
         # Keys of cases with an open regression.
         self.suspects: set[str] = set()
+        # Compile times of the runs before, by the keys of cases.
+        self.compile_seconds: dict[str, float] = {}
 
     def run(self, request: ResolvedRun = REQUEST, *, executor: FakeExecutor) -> RunDocument:
         """Execute one run."""
@@ -73,6 +75,7 @@ class RunSandbox:
                 worth=lambda request: Worth(
                     last_measured=self.last_measured(request), suspects=self.suspects
                 ),
+                compile_seconds=lambda _request: self.compile_seconds,
                 device_users=lambda _device: self.users.pop(0) if self.users else (),
                 sleep=self.clock.advance,
                 now=self.clock,

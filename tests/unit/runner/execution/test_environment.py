@@ -47,3 +47,11 @@ def test_on_a_gpu_it_counts() -> None:
     other = facts | {"cuda_version": "13.0"}
     assert fingerprint(other) != fingerprint(facts)
     assert differing_keys(facts, candidate=other) == ("cuda_version",)
+
+
+def test_runs_that_compile_ahead_compare_among_themselves() -> None:
+    ahead = FACTS | {"compile_ahead": {"processes": 4, "cores_each": 4}}
+    fewer = FACTS | {"compile_ahead": {"processes": 2, "cores_each": 8}}
+    assert len({fingerprint(FACTS), fingerprint(ahead), fingerprint(fewer)}) == 3
+    assert differing_keys(FACTS, candidate=ahead) == ("compile_ahead",)
+    assert differing_keys(ahead, candidate=fewer) == ("compile_ahead",)

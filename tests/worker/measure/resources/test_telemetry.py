@@ -190,6 +190,19 @@ def test_a_shared_gpu_is_a_warning_whenever_the_other_was_there(
     assert context.findings.details["telemetry"]["num_other_processes"] == 1
 
 
+def test_launches_that_wait_for_their_turn_do_not_share_the_gpu(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    install(monkeypatch, FakeNvml(pids=[os.getpid(), -1, -2]))
+    context = cuda_context()
+    context.findings.num_neighbours = 2
+    Telemetry(open_gpu()).report(context)
+    assert context.findings.warnings == []
+    context.findings.num_neighbours = 1
+    Telemetry(open_gpu()).report(context)
+    assert context.findings.details["telemetry"]["num_other_processes"] == 1
+
+
 def test_a_gpu_of_ones_own_is_no_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, FakeNvml(pids=[os.getpid()]))
     context = cuda_context()

@@ -1,0 +1,115 @@
+"""The cases of a run through the phases of compile ahead, with retries of each alone."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from compile_hud.db.records.results import Case, CaseResult, Outcome
+from compile_hud.runner.execution.ahead.cores import core_groups
+from compile_hud.runner.execution.ahead.phases import LANES_PER_PROCESS, Phases
+from compile_hud.runner.execution.executor import CaseOrder, Executor
+from compile_hud.runner.execution.paired_launches import PairSide
+from compile_hud.runner.execution.retries import is_infrastructure_failure, measure_with_retries
+
+# A launch that has compiled waits this long at most until the scheduler sees it.
+_POLL_S = 0.02
+# Memory of the machine for each launch that waits; CUDA's libraries alone take gigabytes.
+BYTES_PER_LANE = 4 << 30
+T = TypeVar("T")
+# The fact of a run that compiled ahead: compile times with it compare only among themselves.
+COMPILE_AHEAD = "compile_ahead"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileAhead:
+    """The phases of a run, and the executor that has their lanes."""
+
+    executor: Executor
+    phases: Phases
+    num_processes: int
+    cores_each: int
+
+    def facts(self) -> dict[str, Any]:
+        """Return the facts that compile times depend on, for the environment of the run."""
+        return {
+            COMPILE_AHEAD: {"processes": self.num_processes, "cores_each": self.cores_each},
+        }
+
+    def measure(
+        self, orders: Iterable[CaseOrder], *, is_stopped: Callable[[], bool]
+    ) -> Iterator[CaseResult]:
+        """Yield the result of each case until `is_stopped`; raise what `measure_with_retries` does.
+
+        A case that ran out of memory, or whose worker was killed, is measured again alone: the
+        models of launches that waited may have left it too little.
+        """
+        taken: dict[str, CaseOrder] = {}
+
+        def take() -> Iterator[CaseOrder]:
+            for order in orders:
+                taken[order.case.key] = order
+                yield order
+
+        for result in self.phases.measure(take()):
+            if is_stopped():
+                return
+            if is_infrastructure_failure(result) or result.outcome is Outcome.OUT_OF_MEMORY:
+                result = self._again(taken[result.case.key], is_stopped=is_stopped)
+            if is_stopped():
+                return
+            yield result
+
+    def _again(self, order: CaseOrder, *, is_stopped: Callable[[], bool]) -> CaseResult:
+        def measure_case(sides: Sequence[PairSide]) -> Sequence[CaseResult]:
+            return [self.phases.measure_alone(side.order) for side in sides]
+
+        (result,) = measure_with_retries(
+            [PairSide(executor=self.executor, order=order)],
+            measure_case=measure_case,
+            is_stopped=is_stopped,
+        )
+        return result
+
+
+def longest_first(
+    cases: Iterable[T], *, case_of: Callable[[T], Case], seconds: Mapping[str, float]
+) -> list[T]:
+    """Return reference cases, then unknown ones, then the others by falling compile `seconds`.
+
+    A long compilation at the end of a phase would leave the other cores idle.
+    """
+
+    def turn(item: T) -> tuple[bool, float]:
+        case = case_of(item)
+        return (not case.is_reference, -seconds.get(case.key, math.inf))
+
+    return sorted(cases, key=turn)
+
+
+def open_compile_ahead(
+    executor: Executor, *, num_processes: int, sleep: Callable[[float], None]
+) -> CompileAhead | None:
+    """Return the phases of `executor` with `num_processes`, None for 0 or without lanes."""
+    if num_processes == 0:
+        return None
+    groups = core_groups(num_processes)
+    cores_each = len(groups[0])
+    num_lanes = max(num_processes, min(LANES_PER_PROCESS * num_processes, _memory_lanes()))
+    lanes = executor.open_lanes(num_lanes, cores_each=cores_each)
+    if not lanes:
+        return None
+    return CompileAhead(
+        executor=executor,
+        phases=Phases(lanes, core_groups=groups, pause=lambda: sleep(_POLL_S)),
+        num_processes=num_processes,
+        cores_each=cores_each,
+    )
+
+
+def _memory_lanes() -> int:
+    """Return the number of launches that the memory of this machine has room for."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // BYTES_PER_LANE
