@@ -10,7 +10,7 @@ from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.app.ui.format import age, local_moment
 from compile_hud.app.ui.html import Cell, HtmlColumn, Note
 from compile_hud.app.ui.urls import ALL_STATES, CaseState, decide_url, run_url
-from compile_hud.db.records.alerts import DRIFT, Alert, AlertState, began
+from compile_hud.db.records.alerts import DRIFT, LATE, Alert, AlertState, began
 from compile_hud.db.records.imported import is_imported
 from compile_hud.db.records.results import Case, Verdict
 from compile_hud.db.records.triage import ONGOING, is_muted, worst_first
@@ -35,9 +35,9 @@ IMPROVEMENT_COLUMNS = tuple(
 )
 _REVISION_LENGTH = 48
 _CONFIRMED = {
-    None: "history alone",
+    None: "not re-measured",
     True: "confirmed by re-measurement",
-    False: "not confirmed",
+    False: "not confirmed by re-measurement",
 }
 
 
@@ -139,7 +139,7 @@ def revision_cell(alert: Alert, *, now: datetime) -> Cell:
     """Return the first bad revision with a link to its run; an overdue case has only a date."""
     seen = alert.first_bad
     when = f"{age(seen.at, now=now)}, {local_moment(seen.at)}"
-    if alert.kind == "late":
+    if alert.kind == LATE:
         return Cell(text="-", style="quiet", notes=(Note(text=f"was due {when}"),))
     notes = [f"began {_since_text(alert)}", f"first seen {when}"] if alert.kind == DRIFT else [when]
     return Cell(

@@ -21,9 +21,9 @@ from PIL import Image
 from compile_hud.app.components.trend.rows import trend_chart
 from compile_hud.app.data.annotations import annotated
 from compile_hud.app.data.page_records import AlertPage
-from compile_hud.app.ui.format import metric_label
 from compile_hud.app.views.alerts.data import load_alert_page
 from compile_hud.db.errors import NotFoundError, StoreError
+from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.shared.text import one_line, shortened
 
 WIDTH = 760

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from compile_hud.app.ui.format import change_text, duration, metric_label, moment, percent_interval
+from compile_hud.app.ui.format import change_text, duration, moment, percent_interval
 from compile_hud.app.ui.theme import VERDICT_STYLES
 from compile_hud.app.ui.urls import DEFAULT_SERIES_METRIC, OUTCOME, series_url
-from compile_hud.db.records.alerts import VANISHED, Alert, alert_bounds, began
-from compile_hud.db.records.results import Verdict
-from compile_hud.db.shared.text import KIND_WORDS, short_revision, with_kind
+from compile_hud.db.records.alerts import VANISHED, Alert, alert_bounds, began, state_word
+from compile_hud.db.records.metrics import metric_label
+from compile_hud.db.records.results import Case, Verdict
+from compile_hud.db.shared.text import short_revision, with_kind
 
 # The title of the bounds of an alert that is no regression.
 _BETTER_WORDS = {"last good": "last before", "first bad": "first better"}
@@ -24,10 +25,10 @@ _METHODS = {
 class AlertText:
     """The texts of one alert.
 
-    - `topic`: a metric, its drift or noise, or a kind of outcome.
-    - `change`: a short text such as `+21.3 %`, `0 -> 2`, `fails`, `vanished`.
-    - `named_change`: the same for texts without the metric: `+21.3 %`, `speedup vanished`.
-    - `mark`: a note in a cell: `latency +21.3 %`, `regression`.
+    - `topic`: a metric, its drift or noise, or the word for a case without a number.
+    - `change`: a short text such as `+21.3 %`, `0 -> 2`, `failing`, `missing`.
+    - `named_change`: the same for texts without the metric: `+21.3 %`, `speedup missing`.
+    - `mark`: a note in a cell: `latency +21.3 %`, `failing`.
     - `values`: the levels before and after in one unit, `12.3 -> 14.9 ms`; may be empty.
     - `interval`: the interval of the change; may be empty.
     - `metric`: that of the series that shows the alert, "" for an alert about an outcome.
@@ -56,20 +57,19 @@ class AlertText:
 def alert_text(alert: Alert) -> AlertText:
     """Return the texts of `alert`."""
     metric = "" if alert.metric == OUTCOME else alert.metric
-    topic = _topic(alert, metric)
+    state = state_word(alert.kind, verdict=alert.verdict)
+    topic = with_kind(metric_label(metric), kind=alert.kind) or state or alert.kind
     level = change_text(
         (alert.baseline, alert.candidate),
         unit=alert.unit,
         change_pct=alert.change_pct,
         interval_pct=alert.interval_pct,
     )
-    change = level.percent or level.values or _named_outcome(alert)
-    mark = _mark(alert, topic, change)
+    change = level.percent or level.values or state or alert.kind
+    mark = topic if topic == change else f"{topic} {change}"
     named_change = mark if alert.kind == VANISHED and metric else change
-    # Noise or a drift is no change of level, and the title says so.
-    words = (alert.case.model, alert.case.variant, KIND_WORDS.get(alert.kind), named_change)
     return AlertText(
-        title=" ".join(filter(None, words)),
+        title=f"{case_title(alert.case)}: {mark}",
         topic=topic,
         change=change,
         named_change=named_change,
@@ -87,35 +87,22 @@ def alert_text(alert: Alert) -> AlertText:
     )
 
 
+def case_title(case: Case) -> str:
+    """Return the model and the variant of a case."""
+    return f"{case.model} / {case.variant}"
+
+
 def event_words(title: str, alert: Alert) -> str:
     """Return the title of an event without its revision, toolchain and machine.
 
     For tables that have these of `alert` in cells of their own.
     """
     where = f" ({alert.toolchain} on {alert.machine})"
-    since = f" since {short_revision(began(alert).revision)}"
     if not title.endswith(where):
         return title
+    since = f" since {short_revision(began(alert).revision)}"
     what, separator, more = title.removesuffix(where).rpartition(since)
     return f"{what}{more}" if separator else title.removesuffix(where)
-
-
-def _topic(alert: Alert, metric: str) -> str:
-    if alert.kind not in ("step", *KIND_WORDS) and not metric:
-        return alert.kind
-    return with_kind(metric_label(metric), kind=alert.kind)
-
-
-def _named_outcome(alert: Alert) -> str:
-    if alert.kind == "outcome":
-        return "fails" if alert.verdict is Verdict.REGRESSION else "passes again"
-    return alert.kind
-
-
-def _mark(alert: Alert, topic: str, change: str) -> str:
-    if alert.kind == "outcome":
-        return str(alert.verdict)
-    return topic if topic == alert.kind else f"{topic} {change}"
 
 
 def _bounds(alert: Alert) -> str:

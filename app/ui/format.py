@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 
 from compile_hud.app import clock
-from compile_hud.db.records.metrics import METRICS, speedup_name
+from compile_hud.db.records.metrics import speedup_name
 from compile_hud.db.records.summaries import MeasurementSummary
 from compile_hud.db.shared.text import signed, significant
 
@@ -30,50 +30,6 @@ _STEPS: dict[str, tuple[tuple[float, str], ...]] = {
     "samples/s": ((1e6, "M samples/s"), (1e3, "k samples/s"), (1.0, "samples/s")),
     "tokens/s": ((1e6, "M tokens/s"), (1e3, "k tokens/s"), (1.0, "tokens/s")),
 }
-_LABELS = {
-    "latency_s": "latency",
-    "latency_cpu_s": "latency (CPU time)",
-    "eager_latency_s": "eager latency",
-    "sweep_speedup": "speedup over shapes",
-    "sweep_recompiles": "recompiles over shapes",
-    "eager_latency_cpu_s": "eager latency (CPU time)",
-    "compile_cold_s": "cold compile",
-    "compile_cold_cpu_s": "cold compile (CPU time)",
-    "compile_warm_s": "warm compile",
-    "compile_artifacts_s": "warm compile (artifacts)",
-    "compile_dynamo_s": "cold: Dynamo",
-    "compile_aot_s": "cold: AOTAutograd",
-    "compile_inductor_s": "cold: Inductor",
-    "compile_backend_s": "cold: Triton or C++ compiler",
-    "compile_instructions": "cold: instructions",
-    "compile_peak_host_bytes": "cold: memory of the process",
-    "compile_peak_compilers_bytes": "cold: memory of the compilers",
-    "compile_peak_device_bytes": "cold: memory of the GPU",
-    "break_even_calls": "break-even, cold",
-    "break_even_warm_calls": "break-even, warm",
-    "peak_bytes": "peak memory",
-    "eager_peak_bytes": "eager peak memory",
-    "compression_ratio": "memory compression",
-    "peak_reserved_bytes": "peak memory (reserved)",
-    "cudagraph_pool_bytes": "memory of CUDA graphs",
-    "flops": "operations (FLOP)",
-    "compulsory_bytes": "compulsory traffic",
-    "mfu": "MFU",
-    "bandwidth_bytes_per_s": "bandwidth",
-    "bandwidth_share": "share of bandwidth",
-    "energy_j": "energy",
-    "power_w": "power",
-    "throughput_samples_per_s": "throughput (samples)",
-    "throughput_tokens_per_s": "throughput (tokens)",
-    "guards": "guard checks",
-    "guard_s": "time of guard checks",
-    "num_kernels": "kernels",
-    "num_parameters": "parameters",
-    "max_abs_error": "largest error",
-    "rmse_ratio": "RMSE ratio",
-}
-# A page shows the unit next to the number, so the label of a metric drops this suffix.
-_UNIT_ENDS = {"s": "_s", "B": "_bytes", "B/s": "_bytes_per_s", "J": "_j", "W": "_w"}
 # The smallest number of a column is at least this, in its unit; below it the digits would be zeros.
 _LEAST = 1e-3
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
@@ -303,14 +259,6 @@ def offset_name(at: datetime) -> str:
     hours, rest = divmod(abs(minutes), 60)
     sign = "-" if minutes < 0 else "+"
     return f"UTC{sign}{hours}{f':{rest:02d}' if rest else ''}" if minutes else "UTC"
-
-
-def metric_label(name: str) -> str:
-    """Return the label of a metric; unknown metrics keep their names."""
-    if name not in METRICS:
-        return name
-    words = name.removesuffix(_UNIT_ENDS.get(METRICS[name].unit, ""))
-    return _LABELS.get(name, words.replace("_", " "))
 
 
 def speedup_label(results: Iterable[Mapping[str, MeasurementSummary]]) -> str:

@@ -9,15 +9,22 @@ from datetime import datetime
 from typing import Any, Final
 
 from compile_hud.db.records.json_fields import time_to_json
+from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.records.results import Case, Verdict
 from compile_hud.db.records.run_ref import RunRef
 from compile_hud.db.records.string_enum import StrEnum
+from compile_hud.db.shared.text import with_kind
 
 # The kind of an alert whose level moved slowly. It began with its `last_good` run and was first
 # seen with its `first_bad` one; between them are nights of either kind.
 DRIFT: Final = "drift"
 # The kind of an alert about a missing case, or a metric that its newest results lack.
 VANISHED: Final = "vanished"
+# The kind of an alert about a case whose next result is overdue.
+LATE: Final = "late"
+# The words for these kinds.
+MISSING_WORDS: Final = {VANISHED: "missing", LATE: "overdue"}
+FAILING: Final = "failing"
 # The metric of an alert about an outcome instead of a number.
 OUTCOME: Final = "outcome"
 _NUMBER_KINDS: Final = ("step", "variance")
@@ -136,6 +143,22 @@ class Alert:
             "confirmation": self.confirmation,
             "environment_diff": self.environment_diff,
         }
+
+
+def subject_text(metric: str, *, kind: str, verdict: str) -> str:
+    """Return the words for an alert: `latency`, `latency (drift)`, `speedup missing`, `failing`."""
+    if metric != OUTCOME:
+        return " ".join(
+            filter(None, (with_kind(metric_label(metric), kind=kind), MISSING_WORDS.get(kind)))
+        )
+    return state_word(kind, verdict=verdict) or metric
+
+
+def state_word(kind: str, *, verdict: str) -> str:
+    """Return the word for the state of a case without a number, "" for changes of numbers."""
+    if kind == OUTCOME:
+        return FAILING if verdict == Verdict.REGRESSION else "passing again"
+    return MISSING_WORDS.get(kind, "")
 
 
 def began(alert: Alert) -> RunRef:

@@ -525,6 +525,58 @@ def _cache_rows() -> Iterator[Metric]:
 
 
 METRICS: dict[str, Metric] = {row.name: row for row in (*_ROWS, *_cache_rows())}
+_LABELS = {
+    "latency_s": "latency",
+    "latency_cpu_s": "latency (CPU time)",
+    "eager_latency_s": "eager latency",
+    "sweep_speedup": "speedup over shapes",
+    "sweep_recompiles": "recompiles over shapes",
+    "eager_latency_cpu_s": "eager latency (CPU time)",
+    "compile_cold_s": "cold compile",
+    "compile_cold_cpu_s": "cold compile (CPU time)",
+    "compile_warm_s": "warm compile",
+    "compile_artifacts_s": "warm compile (artifacts)",
+    "compile_dynamo_s": "cold: Dynamo",
+    "compile_aot_s": "cold: AOTAutograd",
+    "compile_inductor_s": "cold: Inductor",
+    "compile_backend_s": "cold: Triton or C++ compiler",
+    "compile_instructions": "cold: instructions",
+    "compile_peak_host_bytes": "cold: memory of the process",
+    "compile_peak_compilers_bytes": "cold: memory of the compilers",
+    "compile_peak_device_bytes": "cold: memory of the GPU",
+    "break_even_calls": "break-even, cold",
+    "break_even_warm_calls": "break-even, warm",
+    "peak_bytes": "peak memory",
+    "eager_peak_bytes": "eager peak memory",
+    "compression_ratio": "memory compression",
+    "peak_reserved_bytes": "peak memory (reserved)",
+    "cudagraph_pool_bytes": "memory of CUDA graphs",
+    "flops": "operations (FLOP)",
+    "compulsory_bytes": "compulsory traffic",
+    "mfu": "MFU",
+    "bandwidth_bytes_per_s": "bandwidth",
+    "bandwidth_share": "share of bandwidth",
+    "energy_j": "energy",
+    "power_w": "power",
+    "throughput_samples_per_s": "throughput (samples)",
+    "throughput_tokens_per_s": "throughput (tokens)",
+    "guards": "guard checks",
+    "guard_s": "time of guard checks",
+    "num_kernels": "kernels",
+    "num_parameters": "parameters",
+    "max_abs_error": "largest error",
+    "rmse_ratio": "RMSE ratio",
+}
+# The unit stands next to the number, so the label of a metric drops this suffix.
+_UNIT_ENDS = {"s": "_s", "B": "_bytes", "B/s": "_bytes_per_s", "J": "_j", "W": "_w"}
+
+
+def metric_label(name: str) -> str:
+    """Return the label of a metric; unknown metrics keep their names."""
+    if name not in METRICS:
+        return name
+    words = name.removesuffix(_UNIT_ENDS.get(METRICS[name].unit, ""))
+    return _LABELS.get(name, words.replace("_", " "))
 
 
 # Of the variant and of eager, by the wall clock and in CPU time.

@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 from unicodedata import normalize
 
-from compile_hud.db.records.alerts import OUTCOME, Alert, AlertState
+from compile_hud.db.records.alerts import MISSING_WORDS, OUTCOME, Alert, AlertState
 from compile_hud.db.records.json_fields import (
     get_member,
     get_name,
@@ -31,7 +31,7 @@ from compile_hud.db.records.string_enum import StrEnum
 # An alert in one of these states is not settled: the detector continues with it.
 ONGOING = (AlertState.OPEN, AlertState.ACKNOWLEDGED)
 # These kinds of alerts mean that a case has no new results.
-MISSING_KINDS = ("vanished", "late")
+MISSING_KINDS = tuple(MISSING_WORDS)
 # Percent of cost from which a regression needs attention the same day.
 MAJOR_PCT = 10.0
 MISSING_RATIO = 1 + MAJOR_PCT / 100

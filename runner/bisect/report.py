@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.metrics import METRICS, metric_label
 from compile_hud.db.records.results import Verdict
 from compile_hud.db.shared.text import one_line, shortened, signed
 from compile_hud.runner.analysis.comparison.bisection import (
@@ -62,7 +62,7 @@ def ends_text(known: Bisection) -> str:
     """Return the text on whether the ends of `known` differ, and on the next steps."""
     ends = known.ends
     assert ends is not None
-    change = f"{ends.metric} {change_text(ends)}"
+    change = f"{metric_label(ends.metric)} {change_text(ends)}"
     floor = f"{100 * known.limits.floor:g} %"
     match judge_bounds(ends, floor=known.limits.floor):
         case BoundsVerdict.DIFFER:
@@ -116,7 +116,8 @@ def conclusion(known: Bisection) -> Iterator[str]:
             f" {revision_text(revisions[suspects.first_bad])}, {_doubt(known)}"
         )
     yield f"{last}: {revision_text(revisions[suspects.last_good])}"
-    yield f"change: {evidence.metric} {change_text(evidence)} of launches, {verdict_of(ends)}"
+    change = f"{metric_label(evidence.metric)} {change_text(evidence)}"
+    yield f"change: {change} of launches, {verdict_of(ends)}"
     if ending is BisectEnding.FOUND:
         yield from _kernel_lines(evidence)
     if evidence is not ends:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from compile_hud.db.records.alerts import Alert, AlertState, Event
+from compile_hud.db.records.alerts import Alert, AlertState, Event, subject_text
 from compile_hud.db.records.json_fields import time_to_json
 from compile_hud.db.records.notifications import AlertChangeKind, ChangeGroup
 from compile_hud.db.records.triage import ONGOING, is_muted
@@ -88,10 +88,11 @@ def _title(alerts: Sequence[Alert], event: Event | None) -> str:
     change = levels(worst.baseline, worst.candidate, unit=worst.unit)
     if worst.change_pct:
         change = percent(worst.change_pct)
-    elif not change:
-        # The rest of a cause is below the title.
-        change = worst.cause_text.partition(";")[0]
-    return f"{worst.case.key}: {worst.metric} {change}".rstrip() + others
+    # The rest of a cause is below the title.
+    cause = "" if change else worst.cause_text.partition(";")[0]
+    subject = subject_text(worst.metric, kind=worst.kind, verdict=worst.verdict)
+    text = ", ".join(filter(None, (f"{subject} {change}".rstrip(), cause)))
+    return f"{worst.case.key}: {text}{others}"
 
 
 def is_current(kind: AlertChangeKind, alert: Alert, *, at: datetime) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from compile_hud.db.records.alerts import DRIFT, AlertState
+from compile_hud.db.records.alerts import DRIFT, AlertState, subject_text
 from compile_hud.db.records.notifications import AlertChangeKind, Severity
 from compile_hud.db.records.triage import JUDGE
 from compile_hud.db.shared.text import (
@@ -16,7 +16,6 @@ from compile_hud.db.shared.text import (
     short_revision,
     shortened,
     signed,
-    with_kind,
 )
 from compile_hud.runner.analysis.judging.attribution_evidence import SINCE_LAST_GOOD, WHILE_DRIFTING
 from compile_hud.runner.format import levels, percent, quantity
@@ -167,14 +166,15 @@ def _triage(alert: Mapping[str, Any], item: Item) -> str:
 def _subject(alert: Mapping[str, Any]) -> str:
     """Return the case and metric of an alert with the change."""
     who = " ".join(_short(str(alert[name]), limit=60) for name in _WHO)
-    metric = with_kind(_short(alert["metric"], limit=60), kind=alert["kind"])
+    subject = subject_text(alert["metric"], kind=alert["kind"], verdict=alert["verdict"])
+    topic = _short(subject, limit=80)
     change = levels(alert["baseline"], alert["candidate"], unit=alert["unit"])
     if alert["change_pct"] is None:
         # A level of 0 or below has no relative change.
-        return f"{who}: {metric} {change}".rstrip()
+        return f"{who}: {topic} {change}".rstrip()
     interval = alert["interval_pct"]
     within = "" if interval is None else f" [{percent(interval[0])}, {percent(interval[1])}]"
-    changed = f"{who}: {metric} {percent(alert['change_pct'])}{within}"
+    changed = f"{who}: {topic} {percent(alert['change_pct'])}{within}"
     # Noise has no level.
     return f"{changed}, {change}" if change else changed
 

@@ -11,8 +11,9 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from compile_hud.db.records.alerts import Alert, AlertState
+from compile_hud.db.records.alerts import Alert, AlertState, subject_text
 from compile_hud.db.records.json_fields import time_to_json
+from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.records.notifications import AlertChangeKind, Notification, Severity, stable_id
 from compile_hud.db.records.triage import ONGOING, AlertChange, ChangedField, is_muted
 from compile_hud.runner.analysis.confirmation.confirmation import is_refuted
@@ -81,7 +82,8 @@ class WeeklyDigest:
             *_listed(
                 "noisy series",
                 [
-                    f"{item.series}: {item.num_noise} of {item.num_alerts} alerts were noise"
+                    f"{_series_text(item.series)}: {item.num_noise} of {item.num_alerts} alerts"
+                    " were noise"
                     for item in self.noise
                 ],
             ),
@@ -157,6 +159,11 @@ def _noise(alerts: Sequence[Alert]) -> tuple[NoiseShare, ...]:
     return tuple(sorted(noisy, key=lambda item: (-item.num_noise / item.num_alerts, item.series)))
 
 
+def _series_text(series: str) -> str:
+    case_key, _, metric = series.rpartition(" ")
+    return f"{case_key} {metric_label(metric)}"
+
+
 def _listed(name: str, texts: Sequence[str]) -> list[str]:
     more = [f"and {len(texts) - MAX_SHOWN} more"] if len(texts) > MAX_SHOWN else []
     return [f"{name}: {len(texts) or 'nothing'}", *texts[:MAX_SHOWN], *more]
@@ -166,7 +173,8 @@ def _text(alert: Alert) -> str:
     change = levels(alert.baseline, alert.candidate, unit=alert.unit)
     if alert.change_pct is not None:
         change = percent(alert.change_pct)
-    return f"{alert.case.key} {alert.metric} {change}".rstrip()
+    subject = subject_text(alert.metric, kind=alert.kind, verdict=alert.verdict)
+    return f"{alert.case.key} {subject} {change}".rstrip()
 
 
 def _owned(alert: Alert) -> str:

@@ -7,6 +7,7 @@ stores and own models, so both formats escape every text.
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from importlib import resources
@@ -40,6 +41,8 @@ METHOD = (
     " first and newest are of the launches of that run, that of the change also of two nights."
 )
 _MAX_EVENTS = 100
+# Within a word, an underscore is no emphasis; an arrow within a line is no quotation.
+_MARKUP = re.compile(r"(?<![^\W_])_|_(?![^\W_])|(?<! -)>|[^\w\s\-.,:;+%/()>]")
 _TEMPLATE = "trend_report.html"
 _COLUMNS = ("mode", "trend", "first", "newest", "change", "95 %")
 
@@ -132,7 +135,4 @@ def _cells(trend: ModeTrend) -> tuple[str, ...]:
 
 def _plain(text: str) -> str:
     """Return `text` as one line of Markdown in which nothing is markup."""
-    return "".join(
-        sign if sign.isalnum() or sign in " -.,:;+%/()" else f"&#{ord(sign)};"
-        for sign in one_line(text)
-    )
+    return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", one_line(text))

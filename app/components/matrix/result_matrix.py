@@ -30,7 +30,6 @@ from compile_hud.app.ui.format import (
     Scale,
     age,
     estimate,
-    metric_label,
     moment,
     outcome_label,
     percent,
@@ -40,7 +39,7 @@ from compile_hud.app.ui.format import (
 from compile_hud.app.ui.html import Cell, HtmlColumn, Note
 from compile_hud.app.ui.urls import run_url, series_url
 from compile_hud.db.records.alerts import Alert, AlertState
-from compile_hud.db.records.metrics import METRICS, speedup_latencies
+from compile_hud.db.records.metrics import METRICS, metric_label, speedup_latencies
 from compile_hud.db.records.results import Case, Outcome, Verdict
 from compile_hud.db.records.summaries import LatestCell, MeasurementSummary
 from compile_hud.db.records.triage import missing_cases, worsening, worst_first

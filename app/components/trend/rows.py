@@ -13,19 +13,12 @@ from compile_hud.app.components.trend.window import thinned_indices
 from compile_hud.app.data.page_records import EnvironmentChange, SeriesPage
 from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.app.ui.charts import samples_spec
-from compile_hud.app.ui.format import (
-    Scale,
-    metric_label,
-    moment,
-    outcome_label,
-    percent_interval,
-    scale_for,
-)
+from compile_hud.app.ui.format import Scale, moment, outcome_label, percent_interval, scale_for
 from compile_hud.app.ui.legend import LegendItem
 from compile_hud.app.ui.urls import OUTCOME
 from compile_hud.db.alerts.annotations import Annotation
 from compile_hud.db.records.alerts import DRIFT, Alert, AlertState, began
-from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.metrics import METRICS, metric_label
 from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.summaries import MeasurementSummary, Sample, TrendPoint
 from compile_hud.db.shared.text import KIND_WORDS, one_line, shortened

@@ -20,7 +20,7 @@ from compile_hud.app.components.table.columns import (
     data_table,
 )
 from compile_hud.app.components.table.filters import Filter, FilterBar, has_words, options_of
-from compile_hud.app.ui.alert_text import alert_text
+from compile_hud.app.ui.alert_text import alert_text, case_title
 from compile_hud.app.ui.urls import (
     ALL_STATES,
     DAY_RANGES,
@@ -37,8 +37,8 @@ from compile_hud.app.views.alerts.event_table import (
     num_series,
     states_text,
 )
-from compile_hud.app.views.alerts.event_title import case_chips, case_title
-from compile_hud.db.records.alerts import Alert, AlertState, began
+from compile_hud.app.views.alerts.event_title import case_chips, distinct_titles
+from compile_hud.db.records.alerts import LATE, Alert, AlertState, began
 from compile_hud.db.records.notifications import Severity
 from compile_hud.db.shared.text import short_revision
 
@@ -184,7 +184,11 @@ def event_grid(
         TextColumn(label="cause", width=_CAUSE_WIDTH),
         *_scope_columns(every),
     )
-    rows = (_event_row(group, severities=severities, trends=trends, now=now) for group in groups)
+    titles = distinct_titles([group.short_title for group in groups])
+    rows = (
+        (Link(title, group.url), *_event_row(group, severities=severities, trends=trends, now=now))
+        for title, group in zip(titles, groups, strict=True)
+    )
     return data_table(columns, rows, label="events")
 
 
@@ -199,7 +203,6 @@ def _event_row(
     kinds, cause = cause_texts(group)
     owners = sorted({alert.owner for alert in group.alerts if alert.owner})
     return (
-        Link(group.short_title.text, group.url),
         worst.verdict,
         worst.change_pct,
         alert_text(worst).topic,
@@ -293,7 +296,7 @@ def _scope(alert: Alert) -> tuple[str, str, str]:
 def _onset(alert: Alert) -> tuple[Link | None, object]:
     """Return the revision where an alert began and its time; an overdue case has a time only."""
     seen = began(alert)
-    if alert.kind == "late":
+    if alert.kind == LATE:
         return None, seen.at
     url = run_url(seen.run_id, case_key=alert.case.key)
     return Link(short_revision(seen.revision), url), seen.at

@@ -7,10 +7,11 @@ The stored title, which messages show, is complete: `vit/inference/full/bf16/def
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from compile_hud.app.ui.alert_text import alert_text, event_words
+from compile_hud.app.ui.alert_text import alert_text, case_title, event_words
 from compile_hud.db.records.alerts import DRIFT, Alert, Event, began, leading
 from compile_hud.db.records.results import Case, Verdict
 from compile_hud.db.records.triage import size_pct
@@ -18,21 +19,54 @@ from compile_hud.db.shared.text import short_revision
 
 _LATENCY = "latency_s"
 _NOT_THE_REVISION = " (not by the revision)"
-_AMOUNT = re.compile(r"(?P<word>.+) by (?P<amount>[\d.]+(?: to [\d.]+)? %)")
+_AMOUNT = re.compile(r"(?P<word>.+) by (?P<amount>[\d.]+(?: to [\d.]+)? %)(?P<kind> \(.+\))?")
 _LATENCY_WORDS = {Verdict.REGRESSION: "slower", Verdict.IMPROVEMENT: "faster"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventTitle:
-    """`text` has the subject and the change.
+    """The subject and the change of an event, and the rest.
 
     `case` has phase, shape, dtype and device, nothing for several cases. `scope` is the rest:
     revision, toolchain, machine.
     """
 
-    text: str
+    subject: str
+    change: str
     case: tuple[str, ...]
     scope: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """Return the subject and the change."""
+        return f"{self.subject}: {self.change}"
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """Return the facts that may distinguish it from an event of an equal subject."""
+        return (*self.case, *self.scope[-2:])
+
+
+def distinct_titles(titles: Sequence[EventTitle]) -> list[str]:
+    """Return the texts of `titles`; those of an equal subject name the facts that differ.
+
+    Example: `vit / default (training): 7.0 % slower`.
+    """
+    alike: dict[str, list[EventTitle]] = defaultdict(list)
+    for title in titles:
+        alike[title.subject].append(title)
+    return [_distinct(title, alike[title.subject]) for title in titles]
+
+
+def _distinct(title: EventTitle, alike: Sequence[EventTitle]) -> str:
+    # The numbers of facts differ where one event is of a case and the other of several.
+    rivals = [other.facts for other in alike if len(other.facts) == len(title.facts)]
+    own = [
+        fact
+        for fact, values in zip(title.facts, zip(*rivals, strict=True), strict=True)
+        if len(set(values)) > 1
+    ]
+    return f"{title.subject} ({', '.join(own)}): {title.change}" if own else title.text
 
 
 def event_title(event: Event | None, alerts: Sequence[Alert], *, onset: Alert) -> EventTitle:
@@ -53,15 +87,11 @@ def event_title(event: Event | None, alerts: Sequence[Alert], *, onset: Alert) -
     notes = () if is_by_revision else (_NOT_THE_REVISION.strip(" ()"),)
     revision = f"since {short_revision(began(onset).revision)}"
     return EventTitle(
-        text=f"{subject}: {change}",
+        subject=subject,
+        change=change,
         case=case_chips(first.case) if is_one_case else (),
         scope=(*notes, revision, first.toolchain, first.machine),
     )
-
-
-def case_title(case: Case) -> str:
-    """Return the model and the variant of a case."""
-    return f"{case.model} / {case.variant}"
 
 
 def case_chips(case: Case) -> tuple[str, ...]:
@@ -89,8 +119,7 @@ def _amount_first(change: str, alerts: Sequence[Alert]) -> str:
     latency = latency_of(alerts)
     size = None if latency is None else size_pct(latency)
     amount = match["amount"] if size is None else f"{size:.1f} %"
-    is_drift = match["word"].startswith("drift")
-    return f"{match['word']} by {amount}" if is_drift else f"{amount} {match['word']}"
+    return f"{amount} {match['word']}{match['kind'] or ''}"
 
 
 def latency_of(alerts: Sequence[Alert]) -> Alert | None:

@@ -32,7 +32,11 @@ from compile_hud.db.records.summaries import RunSummary
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.comparison.environment_diff import environment_diff
 from compile_hud.runner.analysis.comparison.noise_model import HISTORY_RUNS, NOISE_METRICS
-from compile_hud.runner.analysis.comparison.resolution import noise_text, resolutions
+from compile_hud.runner.analysis.comparison.resolution import (
+    noise_text,
+    resolution_text,
+    resolutions,
+)
 from compile_hud.runner.analysis.comparison.run_selection import (
     baseline_run,
     mean_ratios,
@@ -226,7 +230,7 @@ def _compared(
         ),
         machine=tuple(map(machine_move, moves)),
         noise=noise_text(rows),
-        resolution=tuple(item.text for item in resolutions(rows, fail_above=DEFAULT_FAIL_ABOVE)),
+        resolution=resolution_text(resolutions(rows, fail_above=DEFAULT_FAIL_ABOVE)),
     )
 
 

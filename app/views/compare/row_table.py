@@ -19,7 +19,6 @@ from compile_hud.app.components.table.columns import (
 from compile_hud.app.ui.format import (
     Scale,
     column_scale,
-    metric_label,
     outcome_label,
     percent_interval,
     scale_for,
@@ -27,7 +26,7 @@ from compile_hud.app.ui.format import (
 from compile_hud.app.ui.urls import KernelDiffState, kernel_diff_url, run_url, series_url
 from compile_hud.app.views.compare.records import ComparedRow, ComparePage, Level, LevelPair
 from compile_hud.app.views.compare.tables import change_of, name_of
-from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.metrics import METRICS, metric_label
 from compile_hud.db.records.results import Case, Run
 
 _WHY_WIDTH = 340

@@ -8,12 +8,7 @@ from datetime import timedelta
 
 from compile_hud.app.components.matrix.result_matrix import DIMENSIONS
 from compile_hud.app.ui.csv import csv_text
-from compile_hud.app.ui.format import (
-    local_moment,
-    metric_label,
-    moment,
-    percent,
-)
+from compile_hud.app.ui.format import local_moment, moment, percent
 from compile_hud.app.ui.html import (
     Cell,
     HtmlColumn,
@@ -37,7 +32,7 @@ from compile_hud.app.views.compare.records import (
     ComparisonTally,
     Mean,
 )
-from compile_hud.db.records.metrics import METRICS, Direction
+from compile_hud.db.records.metrics import METRICS, Direction, metric_label
 from compile_hud.db.records.results import Case, Run, RunState, Verdict
 from compile_hud.db.records.summaries import RunSummary
 from compile_hud.db.shared.text import counted, short_revision

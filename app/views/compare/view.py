@@ -26,7 +26,6 @@ from compile_hud.app.components.table.view import draw_table
 from compile_hud.app.data import store
 from compile_hud.app.data.cache import computed_once
 from compile_hud.app.data.commands import comparing_command, run_command
-from compile_hud.app.ui.format import metric_label
 from compile_hud.app.ui.html import banner, caption, collapsible, heading
 from compile_hud.app.ui.share import Share, file_name, show_share
 from compile_hud.app.ui.urls import OVERVIEW_METRICS, CompareState, compare_url, parse_compare
@@ -49,6 +48,7 @@ from compile_hud.app.views.compare.tables import (
 )
 from compile_hud.db.errors import NotFoundError
 from compile_hud.db.records.imported import is_imported
+from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.summaries import RunSummary
 
@@ -114,9 +114,9 @@ def show_comparison(
     """
     if moved := machine_notice(page.machine):
         st.html(banner(moved))
+    if page.resolution:
+        st.html(banner(f"{page.resolution}."))
     st.html(verdict_tiles(page))
-    for sentence in page.resolution:
-        st.html(banner(f"{sentence}."))
     if page.noise:
         st.html(caption(f"Noise of the comparisons learnt from {page.noise}."))
     if means := mean_table(page.means, page=page):

@@ -18,7 +18,7 @@ from compile_hud.app.data.store import StoreVersion
 from compile_hud.app.ui.urls import ModelsState
 from compile_hud.app.views.models.records import ModeHealth, ModelHealth
 from compile_hud.db.queries.latest import Recent, load_last_ok, load_model_summaries
-from compile_hud.db.records.alerts import Alert, AlertState
+from compile_hud.db.records.alerts import MISSING_WORDS, Alert, AlertState
 from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.summaries import LatestCell
 from compile_hud.db.records.triage import is_muted, missing_cases
@@ -83,7 +83,7 @@ def model_healths(
     by_model: dict[str, list[LatestCell]] = {}
     for cell in cells:
         by_model.setdefault(cell.summary.case.model, []).append(cell)
-    missing = {key: alert.kind for key, alert in missing_cases(alerts).items()}
+    missing = {key: MISSING_WORDS[alert.kind] for key, alert in missing_cases(alerts).items()}
     return tuple(
         _health(
             own,

@@ -15,7 +15,7 @@ from compile_hud.app.components.matrix.result_matrix import (
 )
 from compile_hud.app.components.page_frame import choose
 from compile_hud.app.data.latest_results import load_trends
-from compile_hud.app.ui.format import metric_label, speedup_label
+from compile_hud.app.ui.format import speedup_label
 from compile_hud.app.ui.html import caption, chips, heading
 from compile_hud.app.ui.pagination import FirstRows, first_note, show_rest
 from compile_hud.app.ui.scripts import follow_links
@@ -32,6 +32,7 @@ from compile_hud.app.views.overview.matrix_table import (
     switches_html,
 )
 from compile_hud.app.views.overview.tables import unwatched_text
+from compile_hud.db.records.metrics import metric_label
 
 
 def show_matrix(state: OverviewState, results: FilteredResults, *, metric: str) -> None:

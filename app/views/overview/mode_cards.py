@@ -13,7 +13,8 @@ from compile_hud.app.data.page_records import ModeSummary
 from compile_hud.app.ui.format import Scale, moment, outcome_label, scale_for
 from compile_hud.app.ui.html import escaped, heading, link
 from compile_hud.app.ui.urls import OverviewState, TrendsState, cases_url
-from compile_hud.app.views.overview.records import MISSING_WORDS, CardFact, ModeCard
+from compile_hud.app.views.overview.records import CardFact, ModeCard
+from compile_hud.db.records.alerts import MISSING_WORDS
 from compile_hud.db.records.results import Case
 from compile_hud.db.shared.text import counted, listed
 from compile_hud.runner.analysis.trends.answers import (

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from compile_hud.app.components.trend.sparkline import Sparkline
-from compile_hud.db.records.alerts import Alert
+from compile_hud.db.records.alerts import FAILING, MISSING_WORDS, OUTCOME, Alert
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.records.results import Run
 from compile_hud.db.records.summaries import RunSummary
 from compile_hud.db.records.triage import MISSING_KINDS
 
-FAILING, SLOWER, WORSE = "failing", "slower", "worse"
-# The words for the kinds of alerts about a case without new results.
-MISSING_WORDS = dict(zip(MISSING_KINDS, ("missing", "overdue"), strict=True))
+SLOWER, WORSE = "slower", "worse"
 # The kinds of problems, in the order of the status line.
 KINDS = (FAILING, SLOWER, WORSE, *MISSING_WORDS.values())
 _TIME_UNITS = ("s", "x")
@@ -37,7 +35,7 @@ class ActionItem:
     def kind(self) -> str:
         """Return the kind of the problem, one of KINDS."""
         kinds = [alert.kind for alert in self.alerts]
-        if "outcome" in kinds:
+        if OUTCOME in kinds:
             return FAILING
         missing = next((kind for kind in MISSING_KINDS if kind in kinds), None)
         if missing is not None:

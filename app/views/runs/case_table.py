@@ -16,17 +16,10 @@ from compile_hud.app.components.table.columns import (
 )
 from compile_hud.app.data.page_records import RunPage
 from compile_hud.app.ui.alert_text import alert_text
-from compile_hud.app.ui.format import (
-    Scale,
-    column_scale,
-    metric_label,
-    outcome_label,
-    quantity,
-    speedup_label,
-)
+from compile_hud.app.ui.format import Scale, column_scale, outcome_label, quantity, speedup_label
 from compile_hud.app.ui.urls import FINDINGS, run_url, series_url
 from compile_hud.db.records.alerts import Alert
-from compile_hud.db.records.metrics import METRICS, speedup_latencies
+from compile_hud.db.records.metrics import METRICS, metric_label, speedup_latencies
 from compile_hud.db.records.results import Case, Outcome, RunState, Verdict
 from compile_hud.db.records.summaries import ResultSummary
 from compile_hud.db.records.triage import worst_first

@@ -15,7 +15,7 @@ from compile_hud.app.data.commands import repro
 from compile_hud.app.data.page_records import RunPage
 from compile_hud.app.data.series import load_result_samples
 from compile_hud.app.ui.charts import sweep_spec
-from compile_hud.app.ui.format import metric_label, outcome_label
+from compile_hud.app.ui.format import outcome_label
 from compile_hud.app.ui.html import banner, caption, collapsible, command_line, heading
 from compile_hud.app.ui.urls import (
     ACCURACY,
@@ -55,6 +55,7 @@ from compile_hud.app.views.runs.tables import (
     warning_table,
 )
 from compile_hud.db.jobs.queue import suite_of_case
+from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.records.results import Outcome
 from compile_hud.db.records.summaries import ResultSummary
 

@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compile_hud.app.data.page_records import RunPage
-from compile_hud.app.ui.format import (
-    estimate,
-    metric_label,
-    moment,
-    outcome_label,
-    quantity,
-)
+from compile_hud.app.ui.format import estimate, moment, outcome_label, quantity
 from compile_hud.app.ui.share import code, summary_text
 from compile_hud.app.ui.urls import OVERVIEW_METRICS
 from compile_hud.db.records.findings import Finding
+from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.records.summaries import ResultSummary
 from compile_hud.db.shared.text import first_line, shortened
 

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from compile_hud.app.ui.format import metric_label, quantity, scale_for
+from compile_hud.app.ui.format import quantity, scale_for
 from compile_hud.app.ui.html import Cell, HtmlColumn, Note, interval_cell, table
 from compile_hud.app.ui.urls import run_url, series_url
 from compile_hud.db.records.metrics import (
@@ -15,6 +15,7 @@ from compile_hud.db.records.metrics import (
     COMPILE_CACHES,
     METRICS,
     cache_metric,
+    metric_label,
     speedup_latencies,
 )
 from compile_hud.db.records.results import Run

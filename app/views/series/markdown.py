@@ -5,10 +5,11 @@ from __future__ import annotations
 from compile_hud.app.components.trend.rows import alerts_of, point_note, unit_of
 from compile_hud.app.data.page_records import SeriesPage
 from compile_hud.app.ui.csv import CsvValue, csv_text
-from compile_hud.app.ui.format import estimate, metric_label, moment
+from compile_hud.app.ui.format import estimate, moment
 from compile_hud.app.ui.share import code, summary_text
 from compile_hud.app.views.series.tables import alert_notices
 from compile_hud.db.records.alerts import Alert
+from compile_hud.db.records.metrics import metric_label
 
 _COLUMNS = (
     "run_started_utc",

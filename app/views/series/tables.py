@@ -30,7 +30,6 @@ from compile_hud.app.ui.format import (
     estimate,
     is_interval,
     local_moment,
-    metric_label,
     moment,
     outcome_label,
     quantity,
@@ -39,7 +38,7 @@ from compile_hud.app.ui.html import Cell, HtmlColumn, key_values, table, time_ce
 from compile_hud.app.ui.urls import decide_url, kernels_url, run_url, series_url
 from compile_hud.app.views.kernel_diff.links import point_link
 from compile_hud.db.records.alerts import Alert
-from compile_hud.db.records.metrics import METRICS, metric_of
+from compile_hud.db.records.metrics import METRICS, metric_label, metric_of
 from compile_hud.db.records.results import Outcome, Verdict
 from compile_hud.db.records.summaries import OutcomePoint, TrendPoint
 from compile_hud.db.shared.text import short_revision

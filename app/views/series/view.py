@@ -31,7 +31,7 @@ from compile_hud.app.data.cache import computed_once
 from compile_hud.app.data.commands import repro
 from compile_hud.app.data.page_records import SeriesPage
 from compile_hud.app.data.series import load_result_samples, load_series_page, with_samples
-from compile_hud.app.ui.format import local_moment, local_range, metric_label
+from compile_hud.app.ui.format import local_moment, local_range
 from compile_hud.app.ui.html import banner, escaped, heading, key_values
 from compile_hud.app.ui.share import Share, file_name, show_share
 from compile_hud.app.ui.urls import (
@@ -54,6 +54,7 @@ from compile_hud.app.views.kernel_diff.data import load_runs_of_kernels
 from compile_hud.app.views.series import tables
 from compile_hud.app.views.series.markdown import series_csv, series_markdown
 from compile_hud.db.errors import NotFoundError
+from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.records.triage import ONGOING
 from compile_hud.db.shared.text import counted
 

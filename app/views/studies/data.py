@@ -10,7 +10,7 @@ from typing import Any
 from compile_hud.app.components.matrix.result_matrix import common_dimensions
 from compile_hud.app.data.cache import cached_read
 from compile_hud.app.data.store import StoreVersion
-from compile_hud.app.ui.format import Scale, estimate, metric_label, outcome_label, scale_for
+from compile_hud.app.ui.format import Scale, estimate, outcome_label, scale_for
 from compile_hud.app.ui.html import Cell, HtmlColumn, Note, interval_notes
 from compile_hud.app.ui.urls import DEFAULT_SERIES_METRIC, run_url
 from compile_hud.app.views.studies.charts import (
@@ -24,7 +24,7 @@ from compile_hud.app.views.studies.charts import (
 from compile_hud.app.views.studies.records import GridPart, StudyPage, StudySection, TablePart
 from compile_hud.db.queries.results import load_result_summaries
 from compile_hud.db.queries.runs import load_suite_runs
-from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.metrics import METRICS, metric_label
 from compile_hud.db.records.results import Outcome, Run
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.studies.catalog import STUDIES

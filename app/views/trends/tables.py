@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from compile_hud.app.components.trend.window import thinned_indices
-from compile_hud.app.ui.format import Scale, local_range, metric_label, moment, scale_for
+from compile_hud.app.ui.format import Scale, local_range, moment, scale_for
 from compile_hud.app.ui.html import Cell, HtmlColumn, Note, table, time_cell
 from compile_hud.app.ui.urls import (
     RELATIVE,
@@ -21,6 +21,7 @@ from compile_hud.app.ui.urls import (
     run_url,
 )
 from compile_hud.app.views.trends.charts import Panel, PanelColumn, share_domains, shared_domains
+from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.shared.text import counted, one_line, short_revision, shortened
 from compile_hud.runner.analysis.trends.answers import (
     change_interval_text,

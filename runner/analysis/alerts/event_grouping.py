@@ -15,11 +15,24 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from compile_hud.db.records.alerts import DRIFT, Alert, Event, EventKind, began, leading, onset_of
+from compile_hud.db.records.alerts import (
+    DRIFT,
+    FAILING,
+    MISSING_WORDS,
+    OUTCOME,
+    VANISHED,
+    Alert,
+    Event,
+    EventKind,
+    began,
+    leading,
+    onset_of,
+)
+from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.summaries import PlannedRun
 from compile_hud.db.records.triage import size_pct
@@ -32,9 +45,8 @@ NUM_RUNS_APART = 1
 # One model alone may have any reason; two in one night have one.
 MIN_MODELS = 2
 
-OUTCOME = "outcome"
 MISSING = "missing"
-_KINDS = {"outcome": OUTCOME, "vanished": MISSING, "late": MISSING}
+_KINDS = {OUTCOME: OUTCOME, **dict.fromkeys(MISSING_WORDS, MISSING)}
 # The first bad run of such an alert is the first one with the change.
 _DATED_KINDS = (STEP, OUTCOME)
 _TOPICS = {
@@ -49,11 +61,10 @@ _TOPICS = {
     "rmse": "accuracy",
     "cosine": "accuracy",
 }
-_MISSING_WORDS = (("vanished", "missing"), ("late", "late"))
 # The order of topics in the title of an event that has several.
 _MOST_TELLING = (OUTCOME, "accuracy", "time", "drift", "memory", "compile time", "graphs")
 _WORDS = {
-    (OUTCOME, Verdict.REGRESSION): "failing",
+    (OUTCOME, Verdict.REGRESSION): FAILING,
     ("time", Verdict.REGRESSION): "slower",
     ("time", Verdict.IMPROVEMENT): "faster",
     ("compile time", Verdict.REGRESSION): "slower to compile",
@@ -62,8 +73,6 @@ _WORDS = {
     ("memory", Verdict.IMPROVEMENT): "less memory",
     ("accuracy", Verdict.REGRESSION): "less accurate",
     ("accuracy", Verdict.IMPROVEMENT): "more accurate",
-    ("drift", Verdict.REGRESSION): "drifting for the worse",
-    ("drift", Verdict.IMPROVEMENT): "drifting for the better",
     ("noise", Verdict.INCONCLUSIVE): "noisier",
 }
 
@@ -105,6 +114,10 @@ def topic_of(alert: Alert) -> str:
         return _KINDS[alert.kind]
     if alert.kind != STEP:
         return {"variance": "noise"}.get(alert.kind, alert.kind)
+    return _metric_topic(alert)
+
+
+def _metric_topic(alert: Alert) -> str:
     return _TOPICS.get(alert.metric.split("_", maxsplit=1)[0], alert.metric)
 
 
@@ -279,32 +292,41 @@ def _who(kind: EventKind, alerts: Sequence[Alert], run: PlannedRun | None) -> st
 
 def _named(alerts: Sequence[Alert]) -> list[Alert]:
     """Return the alerts that a title names: those of the first topic and its worst verdict."""
-    topics = {topic_of(alert) for alert in alerts}
-    ranked = [topic for topic in _MOST_TELLING if topic in topics]
-    topic = (ranked or sorted(topics))[0]
-    of_topic = [alert for alert in alerts if topic_of(alert) == topic]
+    of_topic = _of_first_topic(alerts, topic_of)
+    if topic_of(of_topic[0]) == DRIFT:
+        of_topic = _of_first_topic(of_topic, _metric_topic)
     verdict = max((alert.verdict for alert in of_topic), key=_WORST.index)
     return [alert for alert in of_topic if alert.verdict is verdict]
+
+
+def _of_first_topic(alerts: Sequence[Alert], name: Callable[[Alert], str]) -> list[Alert]:
+    topics = {name(alert) for alert in alerts}
+    ranked = [topic for topic in _MOST_TELLING if topic in topics]
+    first = (ranked or sorted(topics))[0]
+    return [alert for alert in alerts if name(alert) == first]
 
 
 def _what(alerts: Sequence[Alert]) -> str:
     topic, verdict = topic_of(alerts[0]), alerts[0].verdict
     if topic == MISSING:
         return _what_is_missing(alerts)
-    metrics = ", ".join(sorted({alert.metric for alert in alerts}))
-    word = _WORDS.get((topic, verdict), f"{verdict} of {metrics}")
+    metrics = ", ".join(sorted({metric_label(alert.metric) for alert in alerts}))
+    is_drift = topic == DRIFT
+    key = (_metric_topic(alerts[0]) if is_drift else topic, verdict)
+    word, kind = _WORDS.get(key, f"{verdict} of {metrics}"), " (drift)" if is_drift else ""
     changes = sorted(change for alert in alerts if (change := size_pct(alert)) is not None)
     if not changes:
-        return word
+        return f"{word}{kind}"
     low, high = f"{changes[0]:.1f}", f"{changes[-1]:.1f}"
-    return f"{word} by {low} %" if low == high else f"{word} by {low} to {high} %"
+    amount = low if low == high else f"{low} to {high}"
+    return f"{word} by {amount} %{kind}"
 
 
 def _what_is_missing(alerts: Sequence[Alert]) -> str:
     kinds = {alert.kind for alert in alerts if alert.metric == OUTCOME}
-    words = [word for kind, word in _MISSING_WORDS if kind in kinds]
+    words = [word for kind, word in MISSING_WORDS.items() if kind in kinds]
     if metrics := sorted({alert.metric for alert in alerts} - {OUTCOME}):
-        words.append(f"without {', '.join(metrics)}")
+        words.append(f"{', '.join(map(metric_label, metrics))} {MISSING_WORDS[VANISHED]}")
     return " or ".join(words)
 
 

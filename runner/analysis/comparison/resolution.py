@@ -84,6 +84,26 @@ def resolutions(rows: Sequence[CaseComparison], *, fail_above: float) -> tuple[R
     return tuple(item for item in candidates if item is not None)
 
 
+def resolution_text(items: Sequence[Resolution]) -> str:
+    """Return one sentence about all undecided comparisons, "" without any.
+
+    Comparisons of different floors are counted together; the most launches settle all floors.
+    """
+    if len(items) < 2:
+        return "".join(item.text for item in items)
+    sizes = sorted({_percent(item.seen) for item in items}, key=lambda text: float(text.split()[0]))
+    seen = sizes[0] if len(sizes) == 1 else f"{sizes[0].removesuffix(' %')} to {sizes[-1]}"
+    launches = counted(max(item.num_launches for item in items), "more launch")
+    is_half = any(_percent(item.largest) != _percent(item.seen) for item in items)
+    floors = " and ".join(f"{100 * item.floor:g} %" for item in items)
+    num_compared = sum(item.num_compared for item in items)
+    return (
+        f"{sum(item.num_inconclusive for item in items)} of"
+        f" {counted(num_compared, 'comparison')} could not tell: could have seen {seen};"
+        f" about {launches} would settle {'half of them' if is_half else floors}"
+    )
+
+
 def is_undecided(row: CaseComparison) -> bool:
     """Return whether more launches could decide `row`; of some, another row decides already."""
     comparison = row.comparison

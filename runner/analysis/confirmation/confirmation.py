@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from compile_hud.db.records.alerts import Alert, AlertState
+from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.records.results import CaseResult, Verdict
 from compile_hud.db.records.triage import Revision
 from compile_hud.runner.analysis.confirmation.suspects import num_attempts
@@ -118,7 +119,7 @@ def conclusion_text(alert: Alert) -> str:
         Method.IN_TURN: f" in turn with toolchain {baseline.get('toolchain')}",
         Method.HISTORY: " against the history",
     }.get(confirmation.get("method", Method.NONE), "")
-    what = f"{alert.case.key} {alert.metric}"
+    what = f"{alert.case.key} {metric_label(alert.metric)}"
     return f"{confirmation.get('verdict')}{how}: {what}: {confirmation.get('reason')}"
 
 

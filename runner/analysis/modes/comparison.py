@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from compile_hud.db.records.alerts import Alert
+from compile_hud.db.records.alerts import MISSING_WORDS, Alert
 from compile_hud.db.records.metrics import COLD, WARM, speedup_latencies, speedup_name
 from compile_hud.db.records.results import Outcome, Phase, same_code_as
 from compile_hud.db.records.summaries import LatestCell, MeasurementSummary
@@ -41,7 +41,6 @@ from compile_hud.runner.analysis.stats.estimates import Estimate
 from compile_hud.runner.analysis.stats.model_means import ModelShape, ModeNumber, mode_means
 
 _COMPILE_METRICS = {COLD: "compile_cold_s", WARM: "compile_warm_s"}
-_MISSING_WORDS = {"vanished": "missing", "late": "overdue"}
 
 # The newest results of a model by variant.
 _Variants = Mapping[str, LatestCell]
@@ -61,7 +60,7 @@ def compare_modes(
     process, None for a long-lived process.
     """
     missing = {
-        key: _MISSING_WORDS.get(alert.kind, alert.kind)
+        key: MISSING_WORDS.get(alert.kind, alert.kind)
         for key, alert in missing_cases(alerts).items()
     }
     parts: dict[tuple[str, ...], dict[str, dict[str, LatestCell]]] = {}

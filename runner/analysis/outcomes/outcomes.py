@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from difflib import SequenceMatcher
 
-from compile_hud.db.records.alerts import OUTCOME, VANISHED, Alert, AlertState
+from compile_hud.db.records.alerts import LATE, OUTCOME, VANISHED, Alert, AlertState
 from compile_hud.db.records.results import (
     CUSTOM_SUITE,
     Case,
@@ -49,7 +49,6 @@ from compile_hud.runner.analysis.outcomes.spans import (
     span_alert,
 )
 
-LATE = "late"
 # Kinds of alerts about how a case ended, not about its numbers.
 ENDING_KINDS = (OUTCOME, VANISHED, LATE)
 # Fewer could be a trial of a smaller selection under the suite's name.

@@ -7,12 +7,12 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any, Protocol
 
-from compile_hud.db.records.alerts import Alert, AlertState
+from compile_hud.db.records.alerts import Alert, AlertState, subject_text
 from compile_hud.db.records.results import Case, Verdict
 from compile_hud.db.records.summaries import HistoryRun
 from compile_hud.db.records.triage import fits
 from compile_hud.db.shared.model_code import ZOO
-from compile_hud.db.shared.text import listed, short_revision, signed, with_kind
+from compile_hud.db.shared.text import listed, short_revision, signed
 from compile_hud.runner.analysis.comparison.runs import baseline_differences
 from compile_hud.runner.analysis.trends.records import MarkKind, TrendMark
 
@@ -110,11 +110,11 @@ def _is_shown(alert: Alert) -> bool:
 
 def _alert_mark(alert: Alert) -> TrendMark:
     change = "" if alert.change_pct is None else f" {signed(alert.change_pct)} %"
-    metric = with_kind(alert.metric, kind=alert.kind)
+    subject = subject_text(alert.metric, kind=alert.kind, verdict=alert.verdict)
     return TrendMark(
         kind=MarkKind.ALERT,
         at=alert.first_bad.at,
-        text=f"{alert.case.model} {alert.case.variant}: {metric}{change} ({alert.state})",
+        text=f"{alert.case.model} / {alert.case.variant}: {subject}{change} ({alert.state})",
         run_id=alert.first_bad.run_id,
         case=alert.case,
         metric=alert.metric,

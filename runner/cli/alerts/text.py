@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
-from compile_hud.db.records.alerts import OUTCOME, Alert, began, bound_labels
-from compile_hud.db.records.results import Verdict
+from compile_hud.db.records.alerts import Alert, began, bound_labels, subject_text
 from compile_hud.db.records.triage import (
     SETTING_NAMES,
     AlertChange,
@@ -20,7 +19,7 @@ from compile_hud.db.records.triage import (
     is_set,
 )
 from compile_hud.db.shared.model_sources import ModelCodeDiff
-from compile_hud.db.shared.text import counted, one_line, short_revision, signed_us, with_kind
+from compile_hud.db.shared.text import counted, one_line, short_revision, signed_us
 from compile_hud.runner.alerting.alert_kernels import CauseKernels
 from compile_hud.runner.analysis.confirmation.confirmation import conclusion_text
 from compile_hud.runner.analysis.confirmation.verdict import Method
@@ -58,7 +57,7 @@ def print_alerts(alerts: Sequence[Alert], *, at: datetime) -> None:
             alert.id[:SHOWN_ID_LENGTH],
             alert.case.key,
             *([alert.toolchain] if has_toolchains else []),
-            with_kind(alert.metric, kind=alert.kind),
+            _subject(alert),
             state_text(alert, at=at),
             *([alert.owner] if has_owners else []),
             verdict_text(alert),
@@ -103,7 +102,7 @@ def print_alert(
         ("owner", alert.owner or "-"),
         ("note", alert.note or "-"),
         ("series", alert.series_key),
-        ("metric", with_kind(alert.metric, kind=alert.kind)),
+        ("metric", _subject(alert)),
         ("where", f"{alert.machine}, toolchain {alert.toolchain}"),
         ("verdict", f"{verdict_text(alert)}, {_what_changed(alert, last=last)}"),
         (good_name, "-" if good is None else f"{good.run_id} of {_moment(good.at)}"),
@@ -132,7 +131,7 @@ def _kernel_facts(kernels: CauseKernels) -> Iterator[tuple[str, str]]:
 def _what_changed(alert: Alert, *, last: str) -> str:
     """Return the levels and their change; without levels, the kind, its start and last value."""
     if alert.baseline is None and alert.candidate is None:
-        since = f"{_without_levels(alert)} since {_moment(alert.first_bad.at)}"
+        since = f"{_subject(alert)} since {_moment(alert.first_bad.at)}"
         return f"{since}, last {last}" if last else since
     levels = [quantity(value, unit=alert.unit) for value in (alert.baseline, alert.candidate)]
     change = " -> ".join(levels)
@@ -143,11 +142,8 @@ def _what_changed(alert: Alert, *, last: str) -> str:
     return change
 
 
-def _without_levels(alert: Alert) -> str:
-    """Return the kind of an `alert` without levels in a word or two."""
-    if alert.kind == OUTCOME:
-        return "fails" if alert.verdict is Verdict.REGRESSION else "passes again"
-    return alert.kind if alert.metric == OUTCOME else f"{alert.metric} {alert.kind}"
+def _subject(alert: Alert) -> str:
+    return subject_text(alert.metric, kind=alert.kind, verdict=alert.verdict)
 
 
 def print_code_diff(item: ModelCodeDiff) -> None:
@@ -189,7 +185,7 @@ def still_muted_lines(alerts: Sequence[Alert], *, at: datetime) -> list[str]:
 
 
 def _name(alert: Alert) -> str:
-    return f"{alert.case.model} {alert.case.variant} {with_kind(alert.metric, kind=alert.kind)}"
+    return f"{alert.case.model} {alert.case.variant} {_subject(alert)}"
 
 
 def print_changes(changes: Sequence[AlertChange]) -> None:

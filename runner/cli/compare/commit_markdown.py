@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
+from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.shared.text import signed_percent, signed_us
 from compile_hud.runner.analysis.comparison.measurements import CHANGED
 from compile_hud.runner.analysis.comparison.runs import CaseComparison, has_failure
@@ -85,7 +86,7 @@ def _cells(row: CaseComparison) -> tuple[str, ...]:
     verdict = str(comparison.verdict)
     return (
         code(row.case.key),
-        code(row.metric),
+        code(metric_label(row.metric)),
         quantity(row.baseline, unit=row.unit),
         candidate_text(row),
         "-" if comparison.ratio is None else signed_percent(comparison.ratio - 1),

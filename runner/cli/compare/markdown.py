@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
+from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.records.results import Run
 from compile_hud.db.shared.model_code import code_changes
 from compile_hud.db.shared.text import one_line, shortened, signed_percent
@@ -89,7 +90,7 @@ def _cells(row: CaseComparison, trends: Trends) -> tuple[str, ...]:
     verdict = str(comparison.verdict)
     return (
         code(row.case.key),
-        code(row.metric),
+        code(metric_label(row.metric)),
         quantity(row.baseline, unit=row.unit),
         candidate_text(row),
         change_text(row),

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.metrics import METRICS, metric_label
 from compile_hud.db.records.results import Run, Verdict
 from compile_hud.db.shared.model_code import MODEL_COMMITS, code_changes
 from compile_hud.db.shared.model_sources import ModelCodeDiff
@@ -18,6 +18,7 @@ from compile_hud.runner.analysis.comparison.resolution import (
     launches_to_settle,
     noise_sources,
     noise_text,
+    resolution_text,
     resolutions,
 )
 from compile_hud.runner.analysis.comparison.runs import (
@@ -57,6 +58,8 @@ def print_differences(
     """Print both runs, the differences between their environments, and a line for each row."""
     for name, run in (("baseline ", before), ("candidate", after)):
         click.echo(f"{name} {run.id}  {run.revision}  {run.started_at:%Y-%m-%d %H:%M}")
+    if text := resolution_text(resolutions(rows, fail_above=fail_above)):
+        click.echo(f"undecided {text}")
     changes = code_changes(before, candidate=after, models=models_of(rows))
     changed = {row.case.model for row in rows if row.comparison.verdict in CHANGED}
     for change in changes:
@@ -69,8 +72,6 @@ def print_differences(
             click.echo(f"differs   {item.name}: {_fact(item.baseline)} -> {_fact(item.candidate)}")
     if text := noise_text(rows):
         click.echo(f"noise     {text}")
-    for resolution in resolutions(rows, fail_above=fail_above):
-        click.echo(f"undecided {resolution.text}")
     click.echo()
     ordered = sorted(rows, key=lambda row: VERDICT_ORDER.index(row.comparison.verdict))
     shown = [row for row in ordered if show_all or row.comparison.verdict not in CALM]
@@ -226,7 +227,7 @@ def _cells(row: CaseComparison, *, is_normalised: bool) -> tuple[str, ...]:
         interval = f"{signed_percent(low - 1)} .. {signed_percent(high - 1)}"
     return (
         row.case.key,
-        row.metric,
+        metric_label(row.metric),
         quantity(row.baseline, unit=row.unit),
         quantity(row.candidate, unit=row.unit),
         *((machine_text(row) or "-",) if is_normalised else ()),

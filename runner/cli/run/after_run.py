@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from compile_hud.db.errors import StoreError
-from compile_hud.db.records.alerts import Alert
+from compile_hud.db.records.alerts import Alert, subject_text
 from compile_hud.db.records.results import Run, RunDocument, Verdict
 from compile_hud.db.records.triage import is_muted
 from compile_hud.runner.alerting.notifier import make_planner, send_waiting
@@ -83,7 +83,8 @@ def texts_of(alerts: Sequence[Alert], report: DetectReport, *, has_places: bool)
             continue
         for alert in together:
             toolchain = f" in {alert.toolchain}" if has_places else ""
-            yield f"{alert.case.key} {alert.metric}{toolchain}: {alert.cause_text}"
+            subject = subject_text(alert.metric, kind=alert.kind, verdict=alert.verdict)
+            yield f"{alert.case.key} {subject}{toolchain}: {alert.cause_text}"
 
 
 def _confirm(

@@ -132,7 +132,7 @@ def test_ongoing_events_are_listed_worst_first_and_lead_to_where_they_are_decide
     rows = cells_of_rows(page, "events")
     names = ("event", "verdict", "worst change", "metric", "severity", "case details")
     assert [[row[name] for name in names] for row in rows] == [
-        ["unet / max-autotune: fails", "\u25b2 regression", "-", "outcome", "severe", CASE],
+        ["unet / max-autotune: failing", "\u25b2 regression", "-", "failing", "severe", CASE],
         ["bert / default: 20.0 % slower", "\u25b2 regression", "+20.0 %", "latency", "major", CASE],
         [
             *("resnet50 / max-autotune: speedup +13.9 %", "\u25bc improvement"),
@@ -241,7 +241,7 @@ def test_events_of_one_state_are_listed(
 
 def test_alert_has_its_facts_and_links(page: AppTest, words: SnapshotAssertion) -> None:
     text = text_of(page)
-    assert "bert default +20.0 %" in text
+    assert "bert / default: latency +20.0 %" in text
     assert "8.79 -> 10.5 ms" in text
     assert texts_of(page, "caption")[-1] == words
     assert any(link.startswith("run?run=run-009") for link in links_of(page))

@@ -77,7 +77,7 @@ def test_a_vanished_case_is_not_ok_and_in_no_mean(
 def test_the_matrix_has_outcomes_marks_and_fallbacks(overview: AppTest) -> None:
     rows = {row[0]: row[1:] for row in texts_of_rows(overview, MATRIX)}
     assert list(rows) == ["unet", "bert", "llama", "resnet50"]
-    assert rows["unet"][3] == "failed regression log"
+    assert rows["unet"][3] == "failed failing log"
     assert rows["bert"][1].startswith("1.17x 12.4 -> 10.6 ms")
     assert rows["llama"][2].startswith("1.80x 30.8 -> 17.1 ms")
     assert "nan" not in html_of(overview).lower()
@@ -208,7 +208,7 @@ def test_without_an_id_the_latest_run_is_shown(open_page: OpenPage) -> None:
 def test_what_regressed_in_this_run_comes_before_what_did_not(open_page: OpenPage) -> None:
     rows = cells_of_rows(open_page("run", run="run-009"), "cases of the run")
     assert [(row["outcome"], row["regression"]) for row in rows[:3]] == [
-        ("failed", "regression"),
+        ("failed", "failing"),
         ("ok", "latency +20.0 %"),
         ("ok", "-"),
     ]

@@ -58,11 +58,11 @@ def test_a_drift_and_noise_are_listed_as_such(terminal: Terminal) -> None:
     )
     lines = terminal.hud("regressions", "--state", "all").stdout.splitlines()[1:]
     assert [re.split("  +", line)[2] for line in lines] == [
-        "latency_s (drift)",
-        "latency_s (noise)",
+        "latency (drift)",
+        "latency (noise)",
     ]
     shown = terminal.hud("alerts", "show", "a").stdout
-    assert re.search("^metric +latency_s [(]drift[)]$", shown, re.MULTILINE)
+    assert re.search("^metric +latency [(]drift[)]$", shown, re.MULTILINE)
 
 
 def test_a_regression_in_json_has_a_repro_command_and_an_address(

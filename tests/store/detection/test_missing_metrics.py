@@ -11,7 +11,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.app.components.trend.rows import alert_label
-from compile_hud.app.ui.alert_text import alert_text
+from compile_hud.app.ui.alert_text import alert_text, case_title
 from compile_hud.app.views.alerts.event_table import EventGroup
 from compile_hud.db.ingest.results import put_documents
 from compile_hud.db.queries.alerts import load_alerts
@@ -98,12 +98,11 @@ def test_a_speedup_that_ok_results_no_longer_have_is_reported_until_it_is_back(
 def test_pages_name_the_missing_metric_once(store: Store, words: SnapshotAssertion) -> None:
     put(store, nights("++++++++---"))
     (alert,) = detect(store).new
-    name = f"{alert.case.model} {alert.case.variant}"
-    assert (alert_text(alert).topic, alert_text(alert).change) == ("speedup", "vanished")
-    assert alert_text(alert).mark == "speedup vanished"
-    assert alert_text(alert).title == f"{name} speedup vanished"
-    assert alert_label(alert) == "regression: speedup vanished"
-    assert EventGroup(event=None, alerts=(alert,)).title == f"{alert.case.key}: speedup vanished"
+    assert (alert_text(alert).topic, alert_text(alert).change) == ("speedup", "missing")
+    assert alert_text(alert).mark == "speedup missing"
+    assert alert_text(alert).title == f"{case_title(alert.case)}: speedup missing"
+    assert alert_label(alert) == "regression: speedup missing"
+    assert EventGroup(event=None, alerts=(alert,)).title == f"{alert.case.key}: speedup missing"
     (event,) = load_events(store).values()
     assert event.title == words
     # The case itself is there, and no kernel made it so.
@@ -305,9 +304,9 @@ def test_an_imported_model_that_still_passes_and_is_timed_no_longer_is_reported(
     assert (alert["confirmed"], alert["change_pct"], alert["cause"]["kernels"]) == (None, None, [])
     assert "TorchInductor" in alert["cause"]["text"]
     assert "bert" in alert["event"]["title"]
-    assert "without latency_s" in alert["event"]["title"]
+    assert "latency missing" in alert["event"]["title"]
     output = terminal.hud("regressions").stdout
-    assert ("latency_s" in output, "vanished" in output) == (True, False)
+    assert ("latency" in output, "missing" in output) == (True, True)
 
 
 @pytest.mark.parametrize("nights_between", [2, 3, 7])
@@ -356,7 +355,7 @@ def test_what_is_missing_is_shown_where_the_run_before_it_is_gone(terminal: Term
     )
     verdicts = [verdict_in(terminal, alert).partition(" since ")[0] for alert in load_alerts(store)]
     assert sorted(verdicts) == [
-        "improvement, passes again",
-        "regression, speedup vanished",
-        "regression, vanished",
+        "improvement, passing again",
+        "regression, missing",
+        "regression, speedup missing",
     ]

@@ -240,7 +240,7 @@ def test_marks_are_changes_of_torch_machine_models_and_cohort(filled: Store) -> 
         (MarkKind.ANNOTATION, night(1)): "new fans",
         (MarkKind.REVISION, night(JOINS)): "2.13.0 -> 2.14.0",
         (MarkKind.MODEL_CODE, night(4)): "bert c0 -> c1",
-        (MarkKind.ALERT, night(FAILS)): "vit max-autotune: outcome (open)",
+        (MarkKind.ALERT, night(FAILS)): "vit / max-autotune: failing (open)",
         (MarkKind.ENVIRONMENT, night(DRIVER)): "driver_version 570 -> 580",
     }
     assert marks[MarkKind.ALERT, night(FAILS)].case == failing

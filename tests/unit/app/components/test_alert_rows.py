@@ -66,13 +66,13 @@ def test_noise_and_refuted_suspicions_say_nothing() -> None:
             "peak memory (drift) +20.0 %",
         ),
         ({"kind": "variance"}, "latency (noise)", "latency (noise) +20.0 %"),
-        ({"kind": "late", "metric": "outcome"}, "late", "late"),
+        ({"kind": "late", "metric": "outcome"}, "overdue", "overdue"),
     ],
 )
 def test_alert_is_about_the_metric_as_every_page_names_it(
     facts: dict[str, str], topic: str, mark: str
 ) -> None:
-    change_pct = None if topic == "late" else 20.0
+    change_pct = None if topic == "overdue" else 20.0
     alert = dataclasses.replace(make_alert(**facts), change_pct=change_pct)
     assert (alert_text(alert).topic, alert_text(alert).mark) == (topic, mark)
 
@@ -146,10 +146,10 @@ def test_a_row_names_its_toolchain_where_there_are_several_and_leads_to_its_seri
 def test_a_row_without_numbers_has_words() -> None:
     alert = make_alert(kind="outcome", metric="outcome", unit="")
     change, _, metric, revision, evidence = alert_row(alert, now=START)
-    assert (change.text, change.notes) == ("fails", ())
-    assert (metric.text, metric.notes) == ("outcome", ())
+    assert (change.text, change.notes) == ("failing", ())
+    assert (metric.text, metric.notes) == ("failing", ())
     assert revision.title == "first bad 2.13.0+abc1234 (2026-01-01 02:30 UTC)"
-    assert evidence.text == "history alone"
+    assert evidence.text == "not re-measured"
 
 
 def test_an_improvement_is_not_coloured_as_a_regression() -> None:
@@ -170,9 +170,9 @@ def test_an_improvement_is_not_called_bad() -> None:
     ("kind", "verdict", "change", "mark"),
     [
         ("step", Verdict.REGRESSION, "+20.0 %", "latency +20.0 %"),
-        ("outcome", Verdict.REGRESSION, "fails", "regression"),
-        ("outcome", Verdict.IMPROVEMENT, "passes again", "improvement"),
-        ("vanished", Verdict.REGRESSION, "vanished", "vanished"),
+        ("outcome", Verdict.REGRESSION, "failing", "failing"),
+        ("outcome", Verdict.IMPROVEMENT, "passing again", "passing again"),
+        ("vanished", Verdict.REGRESSION, "missing", "missing"),
     ],
 )
 def test_a_change_reads_in_a_few_characters(
@@ -184,14 +184,14 @@ def test_a_change_reads_in_a_few_characters(
 
 def test_a_metric_that_vanished_is_named_once() -> None:
     missing = make_alert(kind="vanished", metric="speedup")
-    assert (alert_text(missing).topic, alert_text(missing).change) == ("speedup", "vanished")
-    assert alert_text(missing).mark == alert_text(missing).named_change == "speedup vanished"
+    assert (alert_text(missing).topic, alert_text(missing).change) == ("speedup", "missing")
+    assert alert_text(missing).mark == alert_text(missing).named_change == "speedup missing"
     alert = make_alert(kind="vanished")
     assert (
         alert_text(alert).topic
         == alert_text(alert).change
         == alert_text(alert).named_change
-        == "vanished"
+        == "missing"
     )
     assert alert_text(make_alert()).named_change == "+20.0 %"
 

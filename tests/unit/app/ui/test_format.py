@@ -15,7 +15,6 @@ from compile_hud.app.ui.format import (
     estimate,
     exact_times,
     local_moment,
-    metric_label,
     moment,
     outcome_label,
     percent,
@@ -24,6 +23,7 @@ from compile_hud.app.ui.format import (
     scale_for,
     significant,
 )
+from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.shared.text import shortened
 from tests.support.builders import START
 

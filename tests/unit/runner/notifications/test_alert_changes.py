@@ -91,12 +91,13 @@ def test_one_event_in_many_series_is_one_notification() -> None:
 def test_alert_alone_is_reported_by_its_case_and_change() -> None:
     alone = replace(ALERT, cause_text="compiler side")
     (group,) = diff_alerts([], [alone], events={"alert-1": EVENT}, at=START)
-    assert group.title == f"{ALERT.case.key}: latency_s +20.0 %"
+    assert group.title == f"{ALERT.case.key}: latency +20.0 %"
 
 
 def test_alert_without_a_size_is_reported_by_what_happened() -> None:
     failed = replace(
         ALERT,
+        kind="outcome",
         metric="outcome",
         baseline=None,
         candidate=None,
@@ -104,7 +105,7 @@ def test_alert_without_a_size_is_reported_by_what_happened() -> None:
         cause_text="ok -> failed: OOM; since the last",
     )
     (group,) = diff_alerts([], [failed], events={}, at=START)
-    assert group.title == f"{ALERT.case.key}: outcome ok -> failed: OOM"
+    assert group.title == f"{ALERT.case.key}: failing, ok -> failed: OOM"
 
 
 def test_change_from_zero_is_reported_by_its_levels() -> None:
@@ -121,7 +122,7 @@ def test_alerts_of_an_event_that_is_not_known_are_reported_by_the_worst() -> Non
         replace(make_alert("b", case=make_case("vit"), change_pct=40.0), event_id="event"),
     ]
     (group,) = diff_alerts([], both, events={}, at=START)
-    assert group.title == f"{make_case('vit').key}: latency_s +40.0 % and 1 more"
+    assert group.title == f"{make_case('vit').key}: latency +40.0 % and 1 more"
 
 
 @pytest.mark.parametrize(

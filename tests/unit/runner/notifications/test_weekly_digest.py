@@ -44,7 +44,7 @@ def test_what_is_open_comes_oldest_first_with_its_age_and_who_looks_after_it() -
     ).lines()
     assert lines[0] == "open: 2"
     assert lines[1].startswith("30 days: gpt/")
-    assert lines[1].endswith("latency_s +20.0 %, acknowledged, eva")
+    assert lines[1].endswith("latency +20.0 %, acknowledged, eva")
     assert lines[2].startswith("2 days: bert/")
 
 

@@ -111,6 +111,18 @@ def test_names_are_text_in_both_formats() -> None:
     assert {line.count(" | ") for line in markdown.splitlines() if line[:2] == "| "} == {7}
 
 
+def test_underscores_and_arrows_of_markdown_are_plain_and_markup_is_escaped() -> None:
+    marks = tuple(
+        replace(ALERT, text=text)
+        for text in ("driver_version 570 -> 580", "_emphasis_ of a_", "<a>b", "a > b")
+    )
+    markdown = report_markdown(replace(TRENDS, marks=marks), at=START)
+    assert "driver_version 570 -> 580" in markdown
+    assert "&#95;emphasis&#95; of a&#95;" in markdown
+    assert "&#60;a&#62;b" in markdown
+    assert "a &#62; b" in markdown
+
+
 def test_title_names_the_fastest_mode(words: SnapshotAssertion) -> None:
     page = report_html(TRENDS, at=START)
     assert re.findall(r"<(?:title|h1)>(.*?)</", page)[:1] == words

@@ -19,7 +19,7 @@ from compile_hud.app.components.matrix.result_matrix import (
 )
 from compile_hud.app.ui.html import Cell
 from compile_hud.app.ui.urls import MATRIX_FILTERS
-from compile_hud.db.records.alerts import Alert, AlertState
+from compile_hud.db.records.alerts import MISSING_WORDS, Alert, AlertState
 from compile_hud.db.records.results import Outcome, Verdict
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.db.records.summaries import LatestCell
@@ -174,14 +174,16 @@ def test_an_improvement_is_marked_too() -> None:
 def test_a_cell_without_new_results_keeps_its_open_alerts(kind: str) -> None:
     missing = make_alert("gone", kind=kind, metric="outcome", unit="")
     cell = only_cell(latest(DEFAULT, values={"speedup": 1.5}), missing, make_alert("slower"))
-    assert [note.text for note in cell.notes] == ["latency +20.0 %", kind]
-    assert [note.text for note in only_cell(latest(DEFAULT), missing).notes] == [kind]
+    assert [note.text for note in cell.notes] == ["latency +20.0 %", MISSING_WORDS[kind]]
+    assert [note.text for note in only_cell(latest(DEFAULT), missing).notes] == [
+        MISSING_WORDS[kind]
+    ]
 
 
 def test_a_case_with_one_missing_metric_has_new_results() -> None:
     missing = make_alert(kind="vanished", metric="speedup")
     assert missing_cases([missing]) == {}
-    assert [note.text for note in only_cell(latest(DEFAULT), missing).notes] == ["speedup vanished"]
+    assert [note.text for note in only_cell(latest(DEFAULT), missing).notes] == ["speedup missing"]
 
 
 def test_an_acknowledged_alert_stays_visible_and_says_so() -> None:

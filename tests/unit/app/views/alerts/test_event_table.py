@@ -229,7 +229,7 @@ def test_an_alert_has_its_interval_its_evidence_and_a_way_to_its_history() -> No
     number, failure = cells_of(table)
     assert number["95 % interval"] == "[+18.0, +22.0] %"
     assert number["before and after"] == "10.0 -> 12.0 ms"
-    assert (failure["change"], failure["before and after"]) == ("-", "fails")
+    assert (failure["change"], failure["before and after"]) == ("-", "failing")
     assert links_in(table, "case") == ["alerts?alert=a", "alerts?alert=b"]
     assert links_in(table, "history")[0].startswith("series?case=a%2F")
 

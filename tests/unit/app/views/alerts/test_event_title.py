@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from compile_hud.app.views.alerts.event_title import EventTitle, event_title
+from compile_hud.app.views.alerts.event_title import EventTitle, distinct_titles, event_title
 from compile_hud.db.records.alerts import Alert, Event, EventKind, began
 from tests.support.builders import make_alert, make_case
 
@@ -30,6 +32,7 @@ def title(alerts: list[Alert], what: str = "", *, who: str = "", more: str = "")
         ("faster", "7.1 to 9.0 %"),
         ("more memory", "12.0 %"),
         ("slower to compile", "31.5 %"),
+        ("slower", "8.3 %"),
     ],
 )
 def test_the_amount_comes_first(word: str, amount: str) -> None:
@@ -40,9 +43,22 @@ def test_the_amount_comes_first(word: str, amount: str) -> None:
     assert shown.scope == (f"since {alert.first_bad.revision}", "stable", "box")
 
 
-@pytest.mark.parametrize(
-    "change", ["failing", "missing or late", "regression of graph_breaks", "drifting by 4.2 %"]
-)
+def test_a_drift_is_named_behind_its_amount() -> None:
+    shown = title([make_alert(case=SWIN, kind="drift")], "slower by 8.3 % (drift)")
+    assert shown.text == "swin / reduce-overhead: 20.0 % slower (drift)"
+
+
+def test_titles_of_an_equal_subject_name_the_facts_that_differ() -> None:
+    here, there = make_alert(case=SWIN), make_alert(case=SWIN, machine="lab")
+    alone = make_alert(case=make_case("swin"))
+    training = make_alert(case=make_case("swin", phase="training"), machine="lab")
+    titles = [title([alert]) for alert in (here, there, alone, training)]
+    facts = [re.findall(r"[(](.+)[)]: ", text) for text in distinct_titles(titles)]
+    assert facts == [["box"], ["lab"], ["inference, box"], ["training, lab"]]
+    assert distinct_titles(titles[1:3]) == [item.text for item in titles[1:3]]
+
+
+@pytest.mark.parametrize("change", ["failing", "missing or overdue", "regression of graph breaks"])
 def test_other_changes_are_as_they_were(change: str) -> None:
     shown = title([make_alert(case=SWIN, kind="outcome")], change)
     assert shown.text.endswith(f": {change}")

@@ -11,13 +11,15 @@ from tests.support.builders import make_alert, make_case
 
 
 @pytest.mark.parametrize(
-    ("kind", "title"),
+    ("kind", "topic"),
     [
-        ("step", "bert default +20.0 %"),
-        ("drift", "bert default drift +20.0 %"),
-        ("variance", "bert default noise +20.0 %"),
+        ("step", "latency"),
+        ("drift", "latency (drift)"),
+        ("variance", "latency (noise)"),
     ],
 )
-def test_a_percentage_that_is_no_step_says_of_what_it_is(kind: str, title: str) -> None:
+def test_the_heading_names_the_case_the_metric_and_the_kind_of_change(
+    kind: str, topic: str
+) -> None:
     alert = dataclasses.replace(make_alert(case=make_case("bert", mode="default")), kind=kind)
-    assert alert_text(alert).title == title
+    assert alert_text(alert).title == f"bert / default: {topic} +20.0 %"

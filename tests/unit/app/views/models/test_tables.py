@@ -89,7 +89,7 @@ def test_a_vanished_case_is_not_ok_and_settled_alerts_do_not_count() -> None:
     alert = make_alert("gone", case=BERT, kind="vanished", metric="outcome", unit="")
     settled = make_alert("settled", case=BERT, state=AlertState.EXPECTED)
     (item,) = healths(latest(BERT), alerts=(alert, settled))
-    assert (item.num_bad, item.num_open, item.modes[0].num_by_state) == (1, 1, {"vanished": 1})
+    assert (item.num_bad, item.num_open, item.modes[0].num_by_state) == (1, 1, {"missing": 1})
 
 
 def test_muted_regressions_are_counted_apart_while_they_are_muted() -> None:

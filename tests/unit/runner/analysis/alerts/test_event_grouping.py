@@ -288,7 +288,7 @@ def test_a_drift_has_nothing_to_do_with_what_came_before_after_or_elsewhere(step
 
 
 def test_title_names_the_metric_where_there_is_no_word_for_it() -> None:
-    assert "regression of graph_breaks" in title(alert(metric="graph_breaks", change_pct=None))
+    assert " graph breaks since" in title(alert(metric="graph_breaks", change_pct=None))
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from compile_hud.runner.analysis.comparison.resolution import (
     has_inconclusive,
     launches_to_settle,
     noise_sources,
+    resolution_text,
     resolutions,
 )
 from compile_hud.runner.analysis.comparison.runs import CaseComparison
@@ -90,6 +91,21 @@ def test_the_sentence_has_plain_numbers_and_no_second_one_that_says_the_same(
         for name, rows in groups.items()
     }
     assert texts == words
+
+
+def test_one_sentence_is_about_all_floors() -> None:
+    compilation = row(0.1, metric="compile_cold_s")
+    both = resolutions([row(0.001), row(0.04), compilation], fail_above=0.05)
+    text = resolution_text(both)
+    most = max(item.num_launches for item in both)
+    assert text.startswith("2 of 3 ")
+    assert " 8.2 to 22 %; " in text
+    assert f" {most} more launches " in text
+    assert text.endswith(" 5 % and 15 %")
+    wide = resolutions([row(0.04), row(1.2), compilation], fail_above=0.05)
+    assert resolution_text(wide).endswith(" half of them")
+    assert resolution_text(both[:1]) == both[0].text
+    assert resolution_text(()) == ""
 
 
 def test_a_larger_floor_takes_fewer_launches() -> None:

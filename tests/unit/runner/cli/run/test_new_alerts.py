@@ -25,9 +25,7 @@ def test_many_alerts_of_one_event_are_one_line(words: SnapshotAssertion) -> None
 
 def test_alert_alone_is_reported_by_its_case_and_cause(words: SnapshotAssertion) -> None:
     key = make_case().key
-    assert list(texts_of([alert()], REPORT, has_places=False)) == [
-        f"{key} latency_s: compiler side"
-    ]
+    assert list(texts_of([alert()], REPORT, has_places=False)) == [f"{key} latency: compiler side"]
     assert list(texts_of([alert()], REPORT, has_places=True)) == words
 
 

