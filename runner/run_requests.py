@@ -17,6 +17,7 @@ from compile_hud.runner.execution.case_worth import load_costs, load_worth
 from compile_hud.runner.execution.local_executor import executor_maker
 from compile_hud.runner.execution.paired_launches import MeasureCase, launch_interleaved
 from compile_hud.runner.execution.run_plan import ResolvedRun, RunContext, RunServices, run_plans
+from compile_hud.runner.persistence.compile_traces import FOLDER as COMPILE_TRACES
 from compile_hud.runner.persistence.result_writer import ResultWriter
 from compile_hud.runner.persistence.retention import RetentionRules, clean_up
 from compile_hud.runner.persistence.store_check import check_takes_runs
@@ -104,6 +105,7 @@ def retention_rules(config: Config) -> RetentionRules:
     """Return the retention rules of the settings."""
     return RetentionRules(
         traces_dir=config.traces_dir,
+        compile_traces_dir=config.state_dir / COMPILE_TRACES,
         traces=config.trace_rules,
         sample_nights=config.sample_nights,
         outbox_days=config.outbox_days,

@@ -25,6 +25,8 @@ from compile_hud.db.records.json_fields import (
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.db.shared.text import quoted
 
+# torch's range of the look-up of compiled code, in which all guards of a frame are checked.
+CACHE_LOOKUP = "TorchDynamo Cache Lookup"
 # The kind of work of a kernel. `dispatch` is the time of operators outside their kernels.
 KINDS = (
     "gemm",

@@ -6,6 +6,7 @@ Findings are derived from what the store has, so the answer needs no table of it
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 from compile_hud.db.errors import NotFoundError
@@ -18,19 +19,21 @@ from compile_hud.runner.analysis.findings.documents import new_findings
 
 def alert_findings(alerts: Sequence[Alert], *, store: Store) -> dict[str, list[dict[str, Any]]]:
     """Return the new findings of each alert as JSON, by its id."""
-    return {
-        alert.id: [finding.to_json() for finding in _new(alert, store=store)] for alert in alerts
+    # The alerts of a case on several metrics have the same two runs.
+    of_pair = lru_cache(maxsize=None)(partial(_of_pair, store))
+    findings = {
+        alert.id: ()
+        if alert.last_good is None or alert.metric == OUTCOME
+        else of_pair(alert.last_good.run_id, alert.first_bad.run_id, alert.case.key)
+        for alert in alerts
     }
+    return {name: [item.to_json() for item in items] for name, items in findings.items()}
 
 
-def _new(alert: Alert, *, store: Store) -> tuple[Finding, ...]:
-    if alert.last_good is None or alert.metric == OUTCOME:
-        return ()
-    key = alert.case.key
+def _of_pair(store: Store, good_id: str, bad_id: str, key: str) -> tuple[Finding, ...]:
     try:
         good, bad = (
-            load_profiled_document(store, run.run_id, case_key=key)
-            for run in (alert.last_good, alert.first_bad)
+            load_profiled_document(store, name, case_key=key) for name in (good_id, bad_id)
         )
     except NotFoundError:
         # Pruning removed a run, and the alert remains.

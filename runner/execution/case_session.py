@@ -111,8 +111,8 @@ class LocalSession:
         self._oracle_dir = oracle_dir
         self._known_code = known_code
         self._compile_traces = compile_traces
-        # Paths of the compiler's log; None until the end of the case is known.
-        self._compile_trace: dict[str, str] | None = None
+        # Paths of the compiler's log, and the warning without one; None until the case ends.
+        self._compile_trace: tuple[dict[str, str], tuple[RunWarning, ...]] | None = None
         self._started_at = now()
         # Every `finish` uses the same id, since files on the disk carry it in their names.
         self._result_id = timed_id(self._started_at)
@@ -151,27 +151,44 @@ class LocalSession:
         )
         result = replace(result, warnings=(*result.warnings, *self._cut_short(result)))
         result = self._amend(result, self._trace)
-        if paths := self._compile_trace_of(result):
-            result = replace(result, details={**result.details, "compile_trace": paths})
-        return result
-
-    def _compile_trace_of(self, result: CaseResult) -> dict[str, str]:
-        """Return the paths of the log of the case, compiled once more if the policy chooses it."""
-        if self._compile_traces is None:
-            return {}
         if self._compile_trace is None:
-            self._compile_trace = {}
-            policy = TracePolicy(self._order.settings.compile_trace)
-            if self._compile_traces.is_chosen(result, policy=policy):
-                folder = self._compile_traces.folder_of(result.case, run_id=self._order.run_id)
-                self._compile_once_more(folder)
-                self._compile_trace = self._compile_traces.details(folder)
-        return self._compile_trace
+            self._compile_trace = self._compile_trace_of(result)
+        paths, warnings = self._compile_trace
+        if paths:
+            result = replace(result, details={**result.details, "compile_trace": paths})
+        return replace(result, warnings=(*result.warnings, *warnings))
 
-    def _compile_once_more(self, trace_folder: Path) -> None:
-        """Compile the case with an empty cache, in a launch that writes its log and no result."""
-        if self._is_cancelled() or self._left_s <= 0:
-            return
+    def _compile_trace_of(
+        self, result: CaseResult
+    ) -> tuple[dict[str, str], tuple[RunWarning, ...]]:
+        """Return the paths of the log of the case, compiled once more if the policy chooses it.
+
+        A chosen case without a log has a warning with the reason.
+        """
+        policy = TracePolicy(self._order.settings.compile_trace)
+        traces = self._compile_traces
+        if traces is None or not traces.is_chosen(result, policy=policy):
+            return {}, ()
+        folder = traces.folder_of(result.case, run_id=self._order.run_id)
+        reason = self._compile_once_more(folder)
+        if paths := traces.details(folder):
+            return paths, ()
+        warning = RunWarning(
+            code="no-compile-trace",
+            text=f"no log of the compiler is stored: {reason}",
+            hint="the numbers of this result were taken before and stand",
+        )
+        return {}, (warning,)
+
+    def _compile_once_more(self, trace_folder: Path) -> str:
+        """Compile the case with an empty cache, in a launch that writes its log and no result.
+
+        Returns the reason why there may be no log.
+        """
+        if self._is_cancelled():
+            return "the run was cancelled before it"
+        if self._left_s <= 0:
+            return f"the {self._order.settings.timeout_s:g} s of the case were spent"
         log = self._folder / "traced.log"
         settings = replace(_with_memory_limit(self._order), turn_pipe="", device_lock="")
         request = LaunchRequest(
@@ -185,9 +202,25 @@ class LocalSession:
             log_path=str(log),
             compile_trace_dir=str(trace_folder),
         )
-        self._host.ask(
+        ending = self._host.ask(
             {"action": "launch", "request": request.to_json()}, log=log, timeout_s=self._left_s
         )
+        return self._traced_reason(request, ending=ending)
+
+    def _traced_reason(self, request: LaunchRequest, *, ending: Ending) -> str:
+        """Return the reason why the traced launch may have written no log."""
+        try:
+            text = Path(request.report_path).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            limit_s = self._order.settings.timeout_s
+            report = report_of_ending(
+                ending, log_tail=tail(Path(request.log_path)), limit_s=limit_s
+            )
+        else:
+            report = LaunchReport.from_json(json.loads(text))
+        if report.outcome is Outcome.OK:
+            return "this torch writes none"
+        return f"the launch for it ended as {report.outcome}: {report.reason}"
 
     def _settings(self) -> MeasureSettings:
         settings = _with_memory_limit(self._order)

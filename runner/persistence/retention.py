@@ -15,7 +15,11 @@ from compile_hud.db.shared.text import counted
 from compile_hud.db.store import Store
 from compile_hud.runner.events import LogMessage, Notify
 from compile_hud.runner.persistence.spool import Spool
-from compile_hud.runner.persistence.trace_retention import TraceRules, prune_traces
+from compile_hud.runner.persistence.trace_retention import (
+    TraceRules,
+    prune_compile_traces,
+    prune_traces,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +27,7 @@ class RetentionRules:
     """The limits of retention; without `sample_nights` all samples stay."""
 
     traces_dir: Path | None
+    compile_traces_dir: Path
     traces: TraceRules
     sample_nights: int | None
     outbox_days: int
@@ -69,6 +74,11 @@ def prune(
         lines.append(
             prune_traces(rules.traces_dir, store=store, rules=rules.traces, is_dry_run=is_dry_run)
         )
+    lines.append(
+        prune_compile_traces(
+            rules.compile_traces_dir, store=store, rules=rules.traces, is_dry_run=is_dry_run
+        )
+    )
     if rules.sample_nights is not None:
         lines.append(_prune_samples(store, num_nights=rules.sample_nights, is_dry_run=is_dry_run))
     lines.append(_prune_outbox(store, num_days=rules.outbox_days, now=now(), is_dry_run=is_dry_run))

@@ -1,13 +1,15 @@
-"""Retention of traces. It never changes rows of the store."""
+"""Retention of traces and of logs of the compiler. It never changes rows of the store."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
 from compile_hud.db.queries.kernels import load_locations, load_watched_runs
+from compile_hud.db.shared.text import counted
 from compile_hud.db.store import Store
 from compile_hud.runner.format import quantity
 from compile_hud.runner.persistence.trace_store import traces_in
@@ -72,7 +74,47 @@ def prune_traces(folder: Path, *, store: Store, rules: TraceRules, is_dry_run: b
     did = "would remove" if is_dry_run else "removed"
     return (
         f"{did} {len(removed)} of {len(stored)} traces ({quantity(num_bytes, unit='B')}):"
-        f" kept are {rules.num_nights} nights, what alerts point at, and at most"
+        f" kept are {_limits(rules)}"
+    )
+
+
+def prune_compile_traces(
+    folder: Path, *, store: Store, rules: TraceRules, is_dry_run: bool = False
+) -> str:
+    """Remove the logs of the compiler of runs past their retention; return a line, empty for none.
+
+    Their limits are those of traces, by themselves. The time of a run is that of its folder. A dry
+    run removes nothing. Raises OSError and the store's errors.
+    """
+    runs = [path for path in folder.glob("*") if path.is_dir()]
+    if not runs:
+        return ""
+    watched = load_watched_runs(store)
+    stored = [
+        StoredTrace(
+            path=path,
+            size_bytes=sum(item.stat().st_size for item in path.rglob("*") if item.is_file()),
+            at=datetime.fromtimestamp(path.stat().st_mtime, timezone.utc),
+            is_watched=path.name in watched,
+        )
+        for path in runs
+    ]
+    removed = traces_to_remove(stored, rules=rules)
+    if not removed:
+        return ""
+    for item in removed if not is_dry_run else ():
+        shutil.rmtree(item.path)
+    num_bytes = sum(item.size_bytes for item in removed)
+    did = "would remove" if is_dry_run else "removed"
+    return (
+        f"{did} logs of the compiler of {len(removed)} of {counted(len(stored), 'run')}"
+        f" ({quantity(num_bytes, unit='B')}): kept are {_limits(rules)}"
+    )
+
+
+def _limits(rules: TraceRules) -> str:
+    return (
+        f"{rules.num_nights} nights, what alerts point at, and at most"
         f" {quantity(rules.max_bytes, unit='B')} ([traces] nights and max_size)"
     )
 

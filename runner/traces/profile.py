@@ -9,7 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from compile_hud.db.errors import RecordError
-from compile_hud.db.records.kernels import Kernel, KernelSource, Profile, TimelineSpan
+from compile_hud.db.records.kernels import (
+    CACHE_LOOKUP,
+    Kernel,
+    KernelSource,
+    Profile,
+    TimelineSpan,
+)
 from compile_hud.runner.errors import TraceError
 from compile_hud.runner.files.json_files import read_json
 from compile_hud.runner.protocol.kernel_notes import KernelNotes
@@ -19,9 +25,6 @@ from compile_hud.runner.traces.intervals import whole
 from compile_hud.runner.traces.iteration import IterationWork, timeline_spans
 from compile_hud.runner.traces.kernel_rows import NS_PER_S, Facts, kernels_of
 from compile_hud.runner.traces.timeline import Timeline, read_timeline
-
-# torch's range of the look-up of compiled code, in which all guards of a frame are checked.
-CACHE_LOOKUP = "TorchDynamo Cache Lookup"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -207,4 +207,52 @@ def test_no_time_is_left_for_a_log(
     traces = CompileTraces(tmp_path / "traces", which=lambda _name: None)
     host = FakeHost(10.0, monkeypatch)
     settings = {"compile_trace": "always", "timeout_s": 30.0}
-    assert "compile_trace" not in executed(session(host, folder, traces=traces, **settings)).details
+    result = executed(session(host, folder, traces=traces, **settings))
+    assert "compile_trace" not in result.details
+    (warning,) = result.warnings
+    assert (warning.code, "30 s" in warning.text) == ("no-compile-trace", True)
+
+
+class FailingTraceHost(FakeHost):
+    """A host whose traced launch ends without a log, with or without a report."""
+
+    report: LaunchReport | None = None
+
+    def ask(self, order: dict[str, Any], *, log: Path, timeout_s: float) -> Ending:
+        """Write no log of the compiler."""
+        if not order["request"]["compile_trace_dir"]:
+            return super().ask(order, log=log, timeout_s=timeout_s)
+        if self.report is None:
+            return Ending(text="exit 1")
+        write_json(Path(order["request"]["report_path"]), self.report.to_json())
+        return Ending(text="exit 0")
+
+
+@pytest.mark.parametrize(
+    ("report", "reason"),
+    [
+        (None, "failed"),
+        (LaunchReport(outcome=Outcome.FAILED, reason="no such operator"), "no such operator"),
+        (LaunchReport(outcome=Outcome.OK), "this torch"),
+    ],
+)
+def test_a_traced_launch_without_a_log_is_a_warning(
+    report: LaunchReport | None,
+    reason: str,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    host = FailingTraceHost(10.0, monkeypatch)
+    host.report = report
+    traces = CompileTraces(tmp_path / "traces", which=lambda _name: None)
+    case_session = session(host, folder, traces=traces, compile_trace="always")
+    while case_session.needs_launch:
+        case_session.launch()
+    first, second = case_session.finish(), case_session.finish()
+    case_session.close()
+    assert first.warnings == second.warnings
+    (warning,) = first.warnings
+    assert warning.code == "no-compile-trace"
+    assert reason in warning.text
+    assert first.outcome is Outcome.OK

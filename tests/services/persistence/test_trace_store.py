@@ -19,7 +19,11 @@ from compile_hud.db.queries.results import load_result
 from compile_hud.db.records.results import CaseResult
 from compile_hud.db.store import Store
 from compile_hud.runner.persistence.spool import ORPHAN_AGE_S, Spool
-from compile_hud.runner.persistence.trace_retention import TraceRules, prune_traces
+from compile_hud.runner.persistence.trace_retention import (
+    TraceRules,
+    prune_compile_traces,
+    prune_traces,
+)
 from compile_hud.runner.persistence.trace_store import TraceFolder
 from tests.support.builders import (
     START,
@@ -207,6 +211,50 @@ def test_a_trace_of_a_result_that_waits_for_the_store_is_as_old_as_its_file(
         os.utime(path, times=((START + timedelta(days=night)).timestamp(),) * 2)
     prune_traces(tmp_path, store=store, rules=TraceRules(num_nights=2))
     assert sorted(path.name for path in tmp_path.glob("*.gz")) == ["n1.json.gz", "n2.json.gz"]
+
+
+def leave_logs(folder: Path, *, num_nights: int) -> None:
+    """Write the logs of the compiler of a run each night."""
+    for night in range(num_nights):
+        case = folder / f"run-{night}" / "bert-default" / "tlparse"
+        case.mkdir(parents=True)
+        (case.parent / "dedicated_log.log").write_bytes(CONTENT)
+        os.utime(folder / f"run-{night}", times=((START + timedelta(days=night)).timestamp(),) * 2)
+
+
+def test_logs_of_the_compiler_go_as_traces_do(
+    tmp_path: Path, store: Store, words: SnapshotAssertion
+) -> None:
+    folder = tmp_path / "logs"
+    leave_logs(folder, num_nights=5)
+    (folder / "generated-code.json").write_text("{}")
+    runs = [make_run(f"run-{n}", started_at=START + timedelta(days=n)) for n in (0, 1)]
+    good, bad = map(make_run_ref, runs)
+    save_alerts(store, [make_alert(last_good=good, first_bad=bad)])
+    rules = TraceRules(num_nights=2)
+    planned = prune_compile_traces(folder, store=store, rules=rules, is_dry_run=True)
+    assert len([*folder.iterdir()]) == 6
+    assert [planned, prune_compile_traces(folder, store=store, rules=rules)] == words
+    left = {path.name for path in folder.iterdir()}
+    assert left == {"generated-code.json", "run-0", "run-1", "run-3", "run-4"}
+    assert prune_compile_traces(folder, store=store, rules=rules) == ""
+    small = TraceRules(num_nights=9, max_bytes=2 * len(CONTENT))
+    prune_compile_traces(folder, store=store, rules=small)
+    assert {path.name for path in folder.glob("run-*")} == {"run-0", "run-1"}
+    assert prune_compile_traces(tmp_path / "missing", store=store, rules=rules) == ""
+
+
+def test_a_run_removes_old_logs_of_the_compiler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    terminal = Terminal(tmp_path)
+    (tmp_path / "hud.toml").write_text("[traces]\nnights = 1\n")
+    folder = tmp_path / ".hud" / "compile-traces"
+    leave_logs(folder, num_nights=2)
+    result = terminal.hud("run", "--model", "bert", "--mode", "eager", "--no-reference")
+    assert ("logs of the compiler" in result.stderr, result.exit_code) == (True, 0)
+    assert [path.name for path in folder.iterdir()] == ["run-1"]
 
 
 def test_a_run_ends_by_removing_what_no_rule_keeps_and_reports_it(

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
 from compile_hud.db.ingest.results import put_documents
 from compile_hud.db.queries.results import load_profiled_document
 from compile_hud.db.records.alerts import OUTCOME
 from compile_hud.db.records.kernels import KernelSource
 from compile_hud.db.records.results import Case, RunDocument
 from compile_hud.db.store import Store
+from compile_hud.runner.alerting import alert_findings as module
 from compile_hud.runner.alerting.alert_findings import alert_findings
 from tests.support.builders import (
     START,
@@ -57,6 +60,26 @@ def test_a_finding_of_the_first_bad_run_alone_is_new(store: Store) -> None:
     rows = alert_findings(alerts, store=store)
     assert [item["code"] for item in rows["slower"]] == ["dtype-conversions"]
     assert [rows[name] for name in ("faster", "failed", "new", "pruned")] == [[], [], [], []]
+
+
+def test_alerts_of_one_pair_of_runs_load_them_once(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, bad = run_with("good", CASE, is_cast=False), run_with("bad", CASE, is_cast=True, days=1)
+    save(store, good, bad)
+    refs = {"last_good": make_run_ref(good.run), "first_bad": make_run_ref(bad.run)}
+    loaded: list[str] = []
+
+    def load(at: Store, run_id: str, *, case_key: str) -> RunDocument:
+        loaded.append(run_id)
+        return load_profiled_document(at, run_id, case_key=case_key)
+
+    monkeypatch.setattr(module, "load_profiled_document", load)
+    names = ("latency_s", "latency_cpu_s", "speedup")
+    alerts = [make_alert(name, case=CASE, metric=name, **refs) for name in names]
+    rows = alert_findings(alerts, store=store)
+    assert (loaded, len({str(rows[name]) for name in names})) == (["good", "bad"], 1)
+    assert rows["speedup"]
 
 
 def test_another_choice_of_the_autotuner_is_seen_in_its_code(store: Store) -> None:

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from compile_hud.db.records.kernels import CACHE_LOOKUP
 from compile_hud.runner.analysis.findings.draft import Draft, FindingKind
 from compile_hud.runner.analysis.findings.locations import metric_exhibit, time_text
 from compile_hud.runner.analysis.findings.result_evidence import ResultEvidence
-
-# torch's name of a look-up in a trace.
-LOOKUP = "TorchDynamo Cache Lookup"
 
 
 def find(case: ResultEvidence) -> Iterator[Draft]:
@@ -21,7 +19,9 @@ def find(case: ResultEvidence) -> Iterator[Draft]:
     guard_s = case.median("guard_s")
     if not guard_s:
         return
-    kernels = tuple(index for index, kernel in enumerate(case.kernels) if kernel.name == LOOKUP)
+    kernels = tuple(
+        index for index, kernel in enumerate(case.kernels) if kernel.name == CACHE_LOOKUP
+    )
     num_guards = case.median("guards")
     checks = "guard checks" if num_guards is None else f"{num_guards:.0f} guard checks"
     evidence = [metric_exhibit("guard_s", guard_s)]
