@@ -114,6 +114,24 @@ def load_scopes(store: Store) -> tuple[Scope, ...]:
     )
 
 
+def load_model_places(store: Store) -> dict[str, tuple[tuple[str, str], ...]]:
+    """Return the machines and toolchains with a result of each model, the newest result first."""
+    newest = func.max(LatestResultTable.c.run_started_at)
+    columns = (CaseTable.c.model, LatestResultTable.c.machine, LatestResultTable.c.toolchain)
+    query = (
+        select(*columns)
+        .join(CaseTable, CaseTable.c.key == LatestResultTable.c.case_key)
+        .where(CaseTable.c.family != REFERENCE_FAMILY)
+        .group_by(*columns)
+        .order_by(newest.desc(), *columns)
+    )
+    places: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
+    with store.read() as connection:
+        for row in connection.execute(query):
+            places[row.model].append((row.machine, row.toolchain))
+    return {model: tuple(own) for model, own in places.items()}
+
+
 def load_last_ok(store: Store, *, machine: str, toolchain: str) -> dict[str, datetime]:
     """Return the start of the newest run in which each case was ok, by case key."""
     query = (

@@ -28,18 +28,14 @@ class StaticCache(nn.Module):
         super().__init__()
         self.length = shape[2]
         self.register_buffer("position", torch.tensor([position]))
-        for layer in range(num_layers):
-            for offset, kind in enumerate(("keys", "values")):
-                filling = normal(*shape, seed=CACHE_SEED + 2 * layer + offset)
-                self.register_buffer(f"{kind}_{layer}", filling)
+        fill_layers(self, *shape, num_layers=num_layers, seed=CACHE_SEED)
 
     def update(self, keys: Tensor, values: Tensor, layer: int) -> tuple[Tensor, Tensor]:
         """Write the keys and values of one token; return those of all positions."""
-        all_keys, all_values = getattr(self, f"keys_{layer}"), getattr(self, f"values_{layer}")
-        # Under autocast the projections come in half precision.
-        all_keys.index_copy_(2, self.position, keys.to(all_keys.dtype))
-        all_values.index_copy_(2, self.position, values.to(all_values.dtype))
-        return all_keys, all_values
+        return (
+            _written(self.get_buffer(f"keys_{layer}"), keys, at=self.position),
+            _written(self.get_buffer(f"values_{layer}"), values, at=self.position),
+        )
 
     def mask(self) -> Tensor:
         """Return the positions that the token at `position` sees, (1, 1, 1, length)."""
@@ -112,6 +108,14 @@ class CacheWriter:
             _written(self.cache.get_buffer(f"keys_{layer}"), keys, at=self.positions),
             _written(self.cache.get_buffer(f"values_{layer}"), values, at=self.positions),
         )
+
+
+def fill_layers(cache: nn.Module, *shape: int, num_layers: int, seed: int) -> None:
+    """Register the keys and values of `num_layers` layers, of `shape`, as buffers of `cache`."""
+    for layer in range(num_layers):
+        for offset, kind in enumerate(("keys", "values")):
+            filling = normal(*shape, seed=seed + 2 * layer + offset)
+            cache.register_buffer(f"{kind}_{layer}", filling)
 
 
 def _written(cache: Tensor, new: Tensor, *, at: Tensor) -> Tensor:

@@ -12,11 +12,10 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from compile_hud.models_zoo.building.inputs import (
     attention_mask,
-    normal,
     seeded_weights,
     token_ids,
 )
-from compile_hud.models_zoo.building.static_cache import StaticCache
+from compile_hud.models_zoo.building.static_cache import StaticCache, fill_layers
 
 SOURCE_SEED = 8191
 
@@ -34,10 +33,7 @@ class SourceCache(nn.Module):
     def __init__(self, *shape: int, num_layers: int) -> None:
         """Fill `num_layers` caches of `shape`: batch, heads, source length, size of a head."""
         super().__init__()
-        for layer in range(num_layers):
-            for offset, kind in enumerate(("keys", "values")):
-                filling = normal(*shape, seed=SOURCE_SEED + 2 * layer + offset)
-                self.register_buffer(f"{kind}_{layer}", filling)
+        fill_layers(self, *shape, num_layers=num_layers, seed=SOURCE_SEED)
         self.num_layers = num_layers
 
     @property

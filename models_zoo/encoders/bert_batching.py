@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import BertConfig, BertForMaskedLM
 
 from compile_hud.models_zoo.building.inputs import seeded_weights, tokenized
+from compile_hud.models_zoo.encoders.bert import language_model
 
 # The shares of the largest batch that come one after the other: full ones, small ones, single ones.
 SHARES = (1.0, 0.25, 0.5, 0.0, 0.75, 1.0, 0.125, 0.375)
@@ -25,18 +25,7 @@ class BatchedLanguageModel(nn.Module):
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__()
         self.largest = config["largest_batch"]
-        self.inner = BertForMaskedLM(
-            BertConfig(
-                vocab_size=config["vocab_size"],
-                hidden_size=config["hidden_size"],
-                intermediate_size=4 * config["hidden_size"],
-                num_hidden_layers=config["num_layers"],
-                num_attention_heads=config["num_heads"],
-                max_position_embeddings=config["max_length"],
-                hidden_dropout_prob=0.0,
-                attention_probs_dropout_prob=0.0,
-            )
-        )
+        self.inner = language_model(config)
 
     # Dynamo skips the loop and compiles what it calls.
     @torch.compiler.disable(recursive=False)  # type: ignore[untyped-decorator]

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import DetrConfig, DetrForObjectDetection
-from transformers.models.resnet.modeling_resnet import ResNetBasicLayer, ResNetBottleNeckLayer
 
 from compile_hud.models_zoo.building.inputs import images, pixel_mask, seeded_weights
+from compile_hud.models_zoo.vision.resnet_blocks import scale_branches
 
 # The weight of a backbone's block over its shortcut. At 1, the start of frozen norms, sixteen
 # blocks make the sum so large that attention becomes a choice, which rounding decides. The
@@ -73,10 +73,7 @@ def _initialise(detr: DetrForObjectDetection) -> None:
             nn.init.normal_(parameter)
         elif "backbone" not in name and parameter.dim() > 1:
             nn.init.xavier_uniform_(parameter)
-    for module in detr.modules():
-        if isinstance(module, ResNetBasicLayer | ResNetBottleNeckLayer):
-            last: Any = module.layer[-1]
-            last.normalization.weight.fill_(BRANCH_SCALE)
+    scale_branches(detr, BRANCH_SCALE)
 
 
 def build(config: Mapping[str, Any]) -> nn.Module:

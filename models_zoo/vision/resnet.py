@@ -7,9 +7,9 @@ from typing import Any
 
 from torch import Tensor, nn
 from transformers import ResNetConfig, ResNetForImageClassification
-from transformers.models.resnet.modeling_resnet import ResNetBasicLayer, ResNetBottleNeckLayer
 
 from compile_hud.models_zoo.building.inputs import images, in_memory_format, seeded_weights
+from compile_hud.models_zoo.vision.resnet_blocks import scale_branches
 
 # The initial weight of the norm at the end of a branch. From 1 the gradients of 16 untrained blocks
 # grow until only rounding is left (cosine to fp64 0.09 in bf16). From 0 half of the work is void.
@@ -30,11 +30,7 @@ class ImageClassifier(nn.Module):
                 id2label={index: str(index) for index in range(config["num_classes"])},
             )
         )
-        for block in self.modules():
-            if isinstance(block, ResNetBasicLayer | ResNetBottleNeckLayer):
-                last = block.layer[-1].get_submodule("normalization")
-                assert isinstance(last, nn.BatchNorm2d)
-                nn.init.constant_(last.weight, BRANCH_SCALE)
+        scale_branches(self, BRANCH_SCALE)
 
     def forward(self, pixel_values: Tensor) -> Tensor:
         logits: Tensor = self.inner(pixel_values=pixel_values).logits

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import ResNetBackbone, ResNetConfig
-from transformers.models.resnet.modeling_resnet import ResNetBasicLayer, ResNetBottleNeckLayer
 
 from compile_hud.models_zoo.building.inputs import images, in_memory_format, seeded_weights
+from compile_hud.models_zoo.vision.resnet_blocks import scale_branches
 
 # Three scales and three ratios of sides, as published.
 SCALES = tuple(2 ** (step / 3) for step in range(3))
@@ -131,10 +131,7 @@ class AnchorDetector(nn.Module):
                 out_features=["stage2", "stage3", "stage4"],
             )
         )
-        for module in self.backbone.modules():
-            if isinstance(module, ResNetBasicLayer | ResNetBottleNeckLayer):
-                last: Any = module.layer[-1]
-                nn.init.constant_(last.normalization.weight, BRANCH_SCALE)
+        scale_branches(self.backbone, BRANCH_SCALE)
         size = config["pyramid_size"]
         self.pyramid = Pyramid(channels[1:], size=size)
         self.classes = Head(self.num_classes, size=size)

@@ -14,7 +14,7 @@ from compile_hud.app.ui.urls import ModelState, TrendsState
 from compile_hud.app.views.kernel_diff.data import load_runs_of_kernels
 from compile_hud.app.views.model.records import CodeFact, KernelsOfModel
 from compile_hud.app.views.trends.data import load_trends
-from compile_hud.db.queries.latest import load_latest
+from compile_hud.db.queries.latest import load_model_places
 from compile_hud.db.records.metrics import LATENCIES
 from compile_hud.db.records.results import Case, Run
 from compile_hud.db.records.summaries import LatestCell, RunSummary
@@ -40,12 +40,7 @@ def load_model_trends(
 @cached_read
 def load_measured_models(at: StoreVersion) -> Mapping[str, tuple[tuple[str, str], ...]]:
     """Return the machines and toolchains with a result of each model, the newest result first."""
-    cells = load_latest(at.store, metrics=())
-    places: dict[str, dict[tuple[str, str], None]] = {}
-    for cell in sorted(cells, key=lambda cell: cell.run_started_at, reverse=True):
-        if not cell.summary.case.is_reference:
-            places.setdefault(cell.summary.case.model, {})[cell.machine, cell.toolchain] = None
-    return {model: tuple(own) for model, own in places.items()}
+    return load_model_places(at.store)
 
 
 def nearest_models(name: str, models: Iterable[str]) -> list[str]:

@@ -11,6 +11,7 @@ from compile_hud.db.ingest.results import put_documents
 from compile_hud.db.queries.latest import (
     load_last_ok,
     load_latest,
+    load_model_places,
     load_model_summaries,
     load_recent,
     load_scopes,
@@ -60,6 +61,19 @@ def test_they_are_of_the_newest_runs_of_the_scope_oldest_first(filled: Store) ->
         (BERT.key, "latency_s"): pytest.approx((0.03, 0.04, 0.05)),
         (VIT.key, "latency_s"): pytest.approx((0.04, 0.05)),
     }
+
+
+def test_a_model_has_the_scopes_of_its_results_the_newest_first(filled: Store) -> None:
+    reference = make_case("ref_copy", family=REFERENCE_FAMILY, mode="eager")
+    run = make_run("run-8", started_at=START + timedelta(days=8), plan=(reference,))
+    with filled.write() as connection:
+        put_documents(
+            connection,
+            [RunDocument(run=run, results=(make_result("ref", run=run, case=reference),))],
+            at=run.started_at,
+        )
+    scopes = (("box", "nightly"), ("box", "stable"))
+    assert load_model_places(filled) == {"bert": scopes, "vit": scopes}
 
 
 def test_a_scope_without_a_run_has_none(filled: Store) -> None:
