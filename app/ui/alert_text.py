@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from compile_hud.app.ui.format import change_text, duration, moment, percent_interval
 from compile_hud.app.ui.theme import VERDICT_STYLES
 from compile_hud.app.ui.urls import DEFAULT_SERIES_METRIC, OUTCOME, series_url
-from compile_hud.db.records.alerts import VANISHED, Alert, alert_bounds, began, state_word
+from compile_hud.db.records.alerts import MASKED, VANISHED, Alert, alert_bounds, began, state_word
 from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.records.results import Case, Verdict
 from compile_hud.db.shared.text import short_revision, with_kind
@@ -31,8 +31,8 @@ class AlertText:
     - `mark`: a note in a cell: `latency +21.3 %`, `failing`.
     - `values`: the levels before and after in one unit, `12.3 -> 14.9 ms`; may be empty.
     - `interval`: the interval of the change; may be empty.
-    - `metric`: that of the series that shows the alert, "" for an alert about an outcome.
-    - `shown_metric`: the same, the default one for an alert about an outcome.
+    - `metric`: that of the series that shows the alert, "" for one about an outcome or a kernel.
+    - `shown_metric`: the same, the default one for an alert about an outcome or a kernel.
     - `url`: the relative URL of that series.
     - `bounds`: the revisions on both sides of the change, each with its time.
     - `confirmation`: the result of re-measuring the alert, "" without one.
@@ -56,9 +56,11 @@ class AlertText:
 
 def alert_text(alert: Alert) -> AlertText:
     """Return the texts of `alert`."""
-    metric = "" if alert.metric == OUTCOME else alert.metric
+    # No series of its own shows an outcome or a kernel.
+    metric = "" if alert.metric == OUTCOME or alert.kind == MASKED else alert.metric
     state = state_word(alert.kind, verdict=alert.verdict)
-    topic = with_kind(metric_label(metric), kind=alert.kind) or state or alert.kind
+    named = alert.metric if alert.kind == MASKED else metric
+    topic = with_kind(metric_label(named), kind=alert.kind) or state or alert.kind
     level = change_text(
         (alert.baseline, alert.candidate),
         unit=alert.unit,

@@ -25,6 +25,8 @@ LATE: Final = "late"
 # The words for these kinds.
 MISSING_WORDS: Final = {VANISHED: "missing", LATE: "overdue"}
 FAILING: Final = "failing"
+# The kind of an alert about a kernel that became slower while the latency of its case stayed.
+MASKED: Final = "masked"
 # The metric of an alert about an outcome instead of a number.
 OUTCOME: Final = "outcome"
 _NUMBER_KINDS: Final = ("step", "variance")
@@ -49,10 +51,11 @@ class Alert:
     - `step`: the level of a metric changed,
     - `drift`: it changed slowly,
     - `variance`: its noise grew,
+    - `masked`: a kernel became slower, and the latency of its case did not change,
     - `outcome`: ok became failed,
     - `vanished` or `late`: no more results.
 
-    The first three have numbers. The bounds of a drift are weeks apart (`alert_bounds`).
+    The first four have numbers. The bounds of a drift are weeks apart (`alert_bounds`).
     `interval_pct` is the interval of `change_pct`. Alerts with one `event_id` have one cause; an
     empty one has no event. `owner`, `muted_until` and `note` (the reason of the last change) come
     from people. `is_confirmed` and `confirmation` (JSON: the re-measurement) are None without a

@@ -457,6 +457,16 @@ _ROWS = (
         is_judged=False,
     ),
     Metric(
+        name="kernel_s",
+        unit="s",
+        direction=LOWER,
+        description="Time of a kernel in a profiled iteration; its floor is one of the latency.",
+        # A share of the latency; on an H100 less is within the noise of the longest kernels.
+        relevance_floor=0.01,
+        # Kernels are judged case by case (analysis/kernel_series), not as one series.
+        is_judged=False,
+    ),
+    Metric(
         name="num_kernels",
         unit="1",
         direction=LOWER,

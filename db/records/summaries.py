@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from compile_hud.db.records.kernels import Kernel
 from compile_hud.db.records.metrics import Direction
 from compile_hud.db.records.results import Case, Outcome, Run, RunState
+from compile_hud.db.records.run_ref import RunRef
 from compile_hud.db.records.run_warning import RunWarning
 
 # Only the types are named here, and loading it takes 40 ms.
@@ -299,3 +301,27 @@ class LastEnding:
 
     outcome: Outcome
     reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelNight:
+    """The kernels of one result, with the median of its latency; neither is missing."""
+
+    run: RunRef
+    result_id: str
+    latency_s: float
+    kernels: tuple[Kernel, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelHistory:
+    """The newest results of a case in one environment of one machine and toolchain.
+
+    The nights are in the order of their runs, the oldest first.
+    """
+
+    case: Case
+    machine: str
+    toolchain: str
+    fingerprint: str
+    nights: tuple[KernelNight, ...]

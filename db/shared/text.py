@@ -24,7 +24,7 @@ _QUOTED: Final = 80
 # The revision of a measured run has the version and so many digits of the commit.
 _SHORT_HASH: Final = 10
 # The changed property of a metric, by the kinds of alerts that are about no step.
-KIND_WORDS: Final = {"drift": "drift", "variance": "noise"}
+KIND_WORDS: Final = {"drift": "drift", "variance": "noise", "masked": "masked"}
 # The mark of a case whose eager time differs from that of eager's own process.
 LOAD_DIFFERED: Final = "load differed"
 MASK: Final = "***"

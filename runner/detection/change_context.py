@@ -8,7 +8,7 @@ from typing import Any
 
 from compile_hud.db.queries.outcomes import load_ended
 from compile_hud.db.queries.runs import load_configs, load_runs_of, load_warnings
-from compile_hud.db.records.alerts import Alert
+from compile_hud.db.records.alerts import MASKED, Alert
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.alerts.lifecycle import match_stored
@@ -97,7 +97,9 @@ def _differences(store: Store, alerts: Sequence[Alert]) -> dict[str, dict[str, A
 
 def _results_of(store: Store, alerts: Sequence[Alert]) -> dict[str, tuple[str, str]]:
     """Return the results at both ends of each alert of a step, by its id."""
-    steps = [alert for alert in alerts if alert.kind == STEP and alert.last_good is not None]
+    steps = [
+        alert for alert in alerts if alert.kind in (STEP, MASKED) and alert.last_good is not None
+    ]
     ended = load_ended(store, {alert.case.key for alert in steps})
     results = {}
     for alert in steps:

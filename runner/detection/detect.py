@@ -6,18 +6,19 @@ import dataclasses
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from compile_hud.db.queries.alerts import load_alerts, load_series_settings
 from compile_hud.db.queries.judge_state import save_judge_states
 from compile_hud.db.queries.outcomes import load_ended, load_ok_results, load_unusual_outcomes
 from compile_hud.db.queries.runs import load_plans, load_reasons
 from compile_hud.db.queries.series import count_judged_series
-from compile_hud.db.records.alerts import OUTCOME, Alert, Event
+from compile_hud.db.records.alerts import MASKED, OUTCOME, Alert, Event
 from compile_hud.db.records.summaries import PlannedRun
 from compile_hud.db.records.triage import JUDGE
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.alerts.event_grouping import events_of
-from compile_hud.runner.analysis.alerts.lifecycle import match_stored, update_alerts
+from compile_hud.runner.analysis.alerts.lifecycle import Update, match_stored, update_alerts
 from compile_hud.runner.analysis.confirmation.suspects import ProvisionalAlerts
 from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.detection.false_discovery import (
@@ -34,6 +35,7 @@ from compile_hud.runner.analysis.outcomes.missing_metrics import (
 from compile_hud.runner.analysis.outcomes.outcomes import judge_outcomes, reported_reason
 from compile_hud.runner.detection.change_context import attach_bounds
 from compile_hud.runner.detection.incremental import find_candidates, no_op
+from compile_hud.runner.detection.kernel_judging import accepted_kernels, kernel_candidates
 from compile_hud.runner.notifications.routing import NO_NOTIFICATIONS, NotificationPlanner
 
 logger = logging.getLogger(__name__)
@@ -73,7 +75,14 @@ def detect(
     rules = series_rules(stored, settings=load_series_settings(store))
     runs = load_plans(store)
     provisional = ProvisionalAlerts(stored, rules=rules)
-    result = find_candidates(store, rules=rules, observer=provisional, is_full=is_full, check=check)
+    result = find_candidates(
+        store,
+        rules=rules,
+        observer=provisional,
+        is_full=is_full,
+        judge_kernels=partial(kernel_candidates, store, rules=rules, stored=stored, check=check),
+        check=check,
+    )
     alerts = _accepted(store, result.candidates, stored=stored)
     failures = _failures(store, runs, timetable)
     alerts.extend(_with_reasons(store, failures, known={alert.id for alert in stored}))
@@ -98,13 +107,7 @@ def detect(
         events=update.events.values(),
         event_ids={alert.event_id for alert in update.alerts},
     )
-    report = DetectReport(
-        alerts=update.alerts,
-        new=update.new,
-        fixed=update.fixed,
-        events={event.id: event for event in update.events.values()},
-        unjudged=tuple(result.unjudged),
-    )
+    report = _report(update, unjudged=result.unjudged)
     logger.info(
         "judged %d runs: %d alerts, %d new, %d fixed",
         len(runs),
@@ -113,17 +116,34 @@ def detect(
     return report
 
 
+def _report(update: Update, *, unjudged: Sequence[UnjudgedNumbers]) -> DetectReport:
+    return DetectReport(
+        alerts=update.alerts,
+        new=update.new,
+        fixed=update.fixed,
+        events={event.id: event for event in update.events.values()},
+        unjudged=tuple(unjudged),
+    )
+
+
 def _accepted(
     store: Store, candidates: Sequence[AlertCandidate], *, stored: Sequence[Alert]
 ) -> list[Alert]:
     # A confirmed step stays confirmed when its onset moves by a night.
     known = match_stored([candidate.alert for candidate in candidates], stored=stored)
-    accepted = apply_false_discovery_rate(
-        candidates,
-        num_series=count_judged_series(store),
-        confirmed={id for id, alert in known.items() if alert.is_confirmed},
-    )
-    return [candidate.alert for candidate in accepted]
+    of_cases = [item for item in candidates if item.alert.kind != MASKED]
+    alerts = [
+        candidate.alert
+        for candidate in apply_false_discovery_rate(
+            of_cases,
+            num_series=count_judged_series(store),
+            confirmed={id for id, alert in known.items() if alert.is_confirmed},
+        )
+    ]
+    of_kernels = [item for item in candidates if item.alert.kind == MASKED]
+    # The first night decides: later cases of its run are no evidence against a kernel.
+    alerts += accepted_kernels(store, of_kernels, others=[*alerts, *stored], confirmed=known.keys())
+    return alerts
 
 
 def _failures(store: Store, runs: Sequence[PlannedRun], timetable: Timetable | None) -> list[Alert]:

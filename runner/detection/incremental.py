@@ -77,17 +77,24 @@ def no_op() -> None:
     """Raise nothing: the judging is not stopped."""
 
 
+def no_kernels(_case_keys: Collection[str]) -> Iterable[AlertCandidate]:
+    """Return no candidates."""
+    return ()
+
+
 def find_candidates(
     store: Store,
     *,
     rules: SeriesRules,
     observer: HistoryObserver,
     is_full: bool,
+    judge_kernels: Callable[[Collection[str]], Iterable[AlertCandidate]] = no_kernels,
     check: Callable[[], None] = no_op,
 ) -> JudgeResult:
     """Return the candidates of every case; only cases with a new stamp are read and judged.
 
     Cases that `observer` needs are read too. With `is_full` all are read, with the same result.
+    `judge_kernels` returns the candidates of the kernels of some cases.
     `check` is called between batches of cases and may raise. Raises JudgeProcessKilled.
     """
     common = _digest(rules)
@@ -101,6 +108,8 @@ def find_candidates(
     }
     stale = stamps.keys() - unchanged.keys()
     fresh, unjudged = _judge(store, stale, rules=rules, observer=observer, check=check)
+    for candidate in judge_kernels(stale):
+        fresh.setdefault(candidate.alert.case.key, []).append(candidate)
     reported = {item.case_key for item in unjudged}
     judged = dict(unchanged)
     for key in stale - reported:

@@ -241,11 +241,14 @@ def make_alert(
 ) -> Alert:
     """Return an alert; without numbers for an outcome, without levels for noise.
 
-    Without a `metric` it is about the outcome of its case or, by its kind, about the latency.
+    Without a `metric` it is about the outcome of its case or, by its kind, about the latency or a
+    kernel.
     """
     case = case or make_case()
-    metric = metric or ("outcome" if kind in ("outcome", "vanished", "late") else "latency_s")
-    has_levels = kind in ("step", "drift")
+    if not metric:
+        is_ending = kind in ("outcome", "vanished", "late")
+        metric = "outcome" if is_ending else "kernel_s" if kind == "masked" else "latency_s"
+    has_levels = kind in ("step", "drift", "masked")
     has_change = has_levels or kind == "variance"
     return Alert(
         id=id,

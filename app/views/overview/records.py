@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from compile_hud.app.components.trend.sparkline import Sparkline
-from compile_hud.db.records.alerts import FAILING, MISSING_WORDS, OUTCOME, Alert
+from compile_hud.db.records.alerts import FAILING, MASKED, MISSING_WORDS, OUTCOME, Alert
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.records.results import Run
 from compile_hud.db.records.summaries import RunSummary
 from compile_hud.db.records.triage import MISSING_KINDS
 
-SLOWER, WORSE = "slower", "worse"
+SLOWER, WORSE, KERNEL = "slower", "worse", "kernel slower"
 # The kinds of problems, in the order of the status line.
-KINDS = (FAILING, SLOWER, WORSE, *MISSING_WORDS.values())
+KINDS = (FAILING, SLOWER, WORSE, *MISSING_WORDS.values(), KERNEL)
 _TIME_UNITS = ("s", "x")
 
 
@@ -40,6 +40,8 @@ class ActionItem:
         missing = next((kind for kind in MISSING_KINDS if kind in kinds), None)
         if missing is not None:
             return MISSING_WORDS[missing]
+        if self.worst.kind == MASKED:
+            return KERNEL
         metric = METRICS.get(self.worst.metric)
         unit = self.worst.unit if metric is None else metric.unit
         return SLOWER if unit in _TIME_UNITS or unit.endswith("/s") else WORSE

@@ -72,6 +72,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "guards",
         "guard_s",
         "num_kernels",
+        "kernel_s",
     ),
     "memory": (
         "peak_bytes",

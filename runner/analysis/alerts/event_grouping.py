@@ -22,6 +22,7 @@ from datetime import datetime
 from compile_hud.db.records.alerts import (
     DRIFT,
     FAILING,
+    MASKED,
     MISSING_WORDS,
     OUTCOME,
     VANISHED,
@@ -48,7 +49,7 @@ MIN_MODELS = 2
 MISSING = "missing"
 _KINDS = {OUTCOME: OUTCOME, **dict.fromkeys(MISSING_WORDS, MISSING)}
 # The first bad run of such an alert is the first one with the change.
-_DATED_KINDS = (STEP, OUTCOME)
+_DATED_KINDS = (STEP, OUTCOME, MASKED)
 _TOPICS = {
     "latency": "time",
     "speedup": "time",
@@ -74,6 +75,7 @@ _WORDS = {
     ("accuracy", Verdict.REGRESSION): "less accurate",
     ("accuracy", Verdict.IMPROVEMENT): "more accurate",
     ("noise", Verdict.INCONCLUSIVE): "noisier",
+    (MASKED, Verdict.REGRESSION): "slower in a kernel",
 }
 
 
@@ -313,7 +315,8 @@ def _what(alerts: Sequence[Alert]) -> str:
     metrics = ", ".join(sorted({metric_label(alert.metric) for alert in alerts}))
     is_drift = topic == DRIFT
     key = (_metric_topic(alerts[0]) if is_drift else topic, verdict)
-    word, kind = _WORDS.get(key, f"{verdict} of {metrics}"), " (drift)" if is_drift else ""
+    word = _WORDS.get(key, f"{verdict} of {metrics}")
+    kind = f" ({topic})" if topic in (DRIFT, MASKED) else ""
     changes = sorted(change for alert in alerts if (change := size_pct(alert)) is not None)
     if not changes:
         return f"{word}{kind}"

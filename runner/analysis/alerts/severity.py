@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from compile_hud.db.records.alerts import OUTCOME, Alert
+from compile_hud.db.records.alerts import MASKED, OUTCOME, Alert
 from compile_hud.db.records.notifications import Severity
 from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.triage import MAJOR_PCT, size_pct
@@ -15,10 +15,13 @@ SEVERITY_RANKS = (Severity.MINOR, Severity.MAJOR, Severity.SEVERE)
 
 
 def severity_of(alert: Alert) -> Severity:
-    """Return the severity of `alert`; a failing case is severe, a missing one is major."""
+    """Return the severity of `alert`; a failing case is severe, a missing one is major.
+
+    A masked one is minor, since its case is as fast as before.
+    """
     if alert.kind == OUTCOME:
         return Severity.SEVERE
-    if alert.verdict is not Verdict.REGRESSION:
+    if alert.verdict is not Verdict.REGRESSION or alert.kind == MASKED:
         return Severity.MINOR
     change = size_pct(alert)
     if change is None:

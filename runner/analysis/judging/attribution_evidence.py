@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from compile_hud.db.records.alerts import DRIFT, Alert
+from compile_hud.db.records.alerts import DRIFT, MASKED, Alert
 from compile_hud.db.shared.model_code import code_change_text
 from compile_hud.runner.analysis.comparison.environment_diff import (
     MODEL_PREFIX,
@@ -46,7 +46,7 @@ SINCE_LAST_GOOD = "since the last good run: "
 # The corresponding text of a drift, for which no single difference is the cause.
 WHILE_DRIFTING = "changed while it drifted: "
 # Alerts whose cause is computed at each detection: those about a level.
-EXPLAINED_KINDS = (STEP, DRIFT)
+EXPLAINED_KINDS = (STEP, DRIFT, MASKED)
 _MACHINE_FACTS = ("driver", "os")
 _OPEN = (UNKNOWN, EAGER_OR_MACHINE)
 

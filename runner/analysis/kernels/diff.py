@@ -48,6 +48,7 @@ _METRICS = (
     "throughput_samples_per_s",
     "throughput_tokens_per_s",
     "num_kernels",
+    "kernel_s",
 )
 
 

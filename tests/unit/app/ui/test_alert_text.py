@@ -28,3 +28,10 @@ def test_what_was_not_measured_tells_its_reason_alone() -> None:
     text = again(verdict="inconclusive", method="none", baseline_side=None, reason="no time")
     assert text == "inconclusive: no time"
     assert alert_text(make_alert()).confirmation == ""
+
+
+def test_a_masked_kernel_has_its_change_and_the_series_of_the_latency() -> None:
+    text = alert_text(make_alert(kind="masked"))
+    assert text.topic == "kernel (masked)"
+    assert (text.metric, text.shown_metric) == ("", "latency_s")
+    assert "metric=" not in text.url

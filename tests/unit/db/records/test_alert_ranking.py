@@ -44,9 +44,10 @@ def test_failures_come_first_then_the_largest_change_and_missing_cases_are_major
         make_alert("speedup", metric="speedup", change_pct=-30.0),
         make_alert("broken", kind="outcome"),
         make_alert("large", change_pct=35.0),
+        make_alert("masked", kind="masked", change_pct=400.0),
     ]
     ids = [alert.id for alert in worst_first(alerts)]
-    assert ids == ["broken", "speedup", "large", "gone", "late", "small", "gain"]
+    assert ids == ["broken", "speedup", "large", "gone", "late", "small", "masked", "gain"]
 
 
 def test_what_is_settled_comes_after_all_that_is_ongoing() -> None:

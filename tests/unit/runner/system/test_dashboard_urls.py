@@ -19,6 +19,11 @@ def test_an_address_is_one_that_a_browser_opens(host: str, url: str) -> None:
     assert dashboard_url(host=host, port=8501) == url
 
 
+def test_a_kernel_is_addressed_by_the_latency_of_its_case() -> None:
+    url = series_url(make_alert(kind="masked"), dashboard="http://hud:80")
+    assert "metric=latency_s" in url
+
+
 def test_a_series_is_addressed_by_case_metric_machine_and_toolchain() -> None:
     alert = make_alert(machine="a b", toolchain="night+ly")
     assert series_url(alert, dashboard="http://hud:80") == (

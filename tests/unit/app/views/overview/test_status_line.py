@@ -10,7 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.app.ui.urls import OverviewState
 from compile_hud.app.views.overview.data import device_name, next_run, next_steps, open_items
-from compile_hud.app.views.overview.records import OverviewStatus
+from compile_hud.app.views.overview.records import KERNEL, SLOWER, OverviewStatus
 from compile_hud.app.views.overview.status_line import (
     status_facts,
     status_html,
@@ -74,6 +74,13 @@ def every_kind() -> tuple[Alert, ...]:
 def test_cases_are_counted_by_kind_however_many_alerts_they_have(words: SnapshotAssertion) -> None:
     status = status_of(*every_kind())
     assert (status_title(status), status_note(status)) == words
+
+
+def test_a_case_with_a_masked_kernel_is_not_slower() -> None:
+    masked = make_alert("g", case=make_case("vit"), kind="masked")
+    assert status_of(masked).items[0].kind == KERNEL
+    slower = make_alert("h", case=make_case("vit"))
+    assert status_of(masked, slower).items[0].kind == SLOWER
 
 
 def test_what_began_with_the_newest_run_is_new(words: SnapshotAssertion) -> None:

@@ -329,3 +329,9 @@ def test_reference_cases_are_named_apart_from_models(words: SnapshotAssertion) -
     assert title(*both, copy, product) == words
     assert title(alert("vit"), copy) == words
     assert title(copy, product) == words
+
+
+def test_masked_kernels_of_two_models_are_one_event() -> None:
+    alerts = [alert(model, kind="masked", metric="kernel_s") for model in ("bert", "vit")]
+    assert sizes(alerts) == [(EventKind.REVISION, 2)]
+    assert "by 10.0 % (masked)" in title(*alerts)
