@@ -343,3 +343,25 @@ def test_figures_of_ordinary_nights_are_current() -> None:
     assert 0.93 < with_history["all"]["coverage"] < 0.97
     warm = document["ceilings"]["compile_warm_s"]
     assert f"{100 * warm:.1f} % (`ceilings`)" in text
+
+
+def test_figures_of_masked_kernels_are_current() -> None:
+    figures, text = result("kernel_series"), words("benchmarks/README.md")
+    by_share = {row["share_of_latency"]: row for row in figures["planted"]}
+    percent, twice, most = by_share[0.01], by_share[0.02], by_share[0.04]
+    same = figures["same_code"]
+    fragments = (
+        f"{100 * percent['recall_within_3_nights']:.1f} % are reported",
+        f"{100 * percent['recall_within_14_nights']:.1f} % within two weeks",
+        f"{percent['num_planted']} planted steps",
+        f"{figures['num_cases']} cases of an H100",
+        f"{100 * twice['recall_within_3_nights']:.1f} % and of 4 %",
+        f"4 % {100 * most['recall_within_3_nights']:.1f} %",
+        f"{same['case_years']:.1f} case-years raised {same['num_alerts']} alert",
+        f"{same['alerts_per_case_year']:.2f} a case-year",
+        f"confidence below {same['upper_bound_per_case_year']:.2f}.",
+        f"{100 * figures['cost']['share_of_night']:.2f} % of the time",
+    )
+    assert [fragment for fragment in fragments if fragment not in text] == []
+    assert percent["recall_within_3_nights"] >= 0.9
+    assert same["upper_bound_per_case_year"] <= 0.1
