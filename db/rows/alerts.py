@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+
 from sqlalchemy import ColumnElement, select
 from sqlalchemy.engine import Connection
 
@@ -16,6 +18,9 @@ from compile_hud.db.schema.tables import (
     CaseTable,
     SeriesSettingsTable,
 )
+
+# A message suggests at most so many ids.
+_MAX_NEAR = 2
 
 
 def read_alerts(connection: Connection, *where: ColumnElement[bool]) -> tuple[Alert, ...]:
@@ -39,8 +44,13 @@ def read_alert(connection: Connection, alert_id: str) -> Alert:
     matches = read_alerts(connection, fits)
     exact = [alert for alert in matches if alert.id == alert_id]
     if not matches or not alert_id:
+        ids = connection.execute(select(AlertTable.c.id)).scalars().all()
+        near = " or ".join(difflib.get_close_matches(alert_id, ids, n=_MAX_NEAR))
+        hint = f" Did you mean {near}?" if near else ""
         raise NotFoundError(
-            f"no alert {alert_id!r} in this store. `hud alerts list` shows them", alert=alert_id
+            f"no alert {alert_id!r} in this store.{hint} `hud alerts list` shows them",
+            alert=alert_id,
+            near=near,
         )
     if len(matches) > 1 and not exact:
         ids = ", ".join(sorted(alert.id for alert in matches)[:3])

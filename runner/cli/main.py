@@ -16,6 +16,7 @@ from compile_hud.models_zoo.catalog.errors import UnknownNameError
 from compile_hud.runner.analysis.errors import AlertStateError, NoKernelScript, NotComparableError
 from compile_hud.runner.cli.exit_codes import EXIT_INTERRUPTED, EXIT_USAGE
 from compile_hud.runner.cli.lazy_group import LazyCommand, LazyGroup
+from compile_hud.runner.cli.option_types import NearestChoice
 from compile_hud.runner.errors import RunInterrupted, RunnerError
 
 # OSError covers permissions, space and missing files; click handles BrokenPipeError.
@@ -231,7 +232,7 @@ def _print_version(ctx: click.Context, _param: click.Parameter, is_requested: bo
 )
 @click.option(
     "--log-format",
-    type=click.Choice(FORMATS),
+    type=NearestChoice(FORMATS),
     default=FORMATS[0],
     show_default=True,
     envvar=FORMAT_VARIABLE,

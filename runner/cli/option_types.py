@@ -8,11 +8,23 @@ from typing import Any, TypeVar
 
 import click
 
+from compile_hud.models_zoo.catalog.spec import near_names
+
 NONE = "none"
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 _DATE = re.compile(r"\d{4}-?\d{2}-?\d{2}")
 _DURATION = re.compile(r"([0-9]{1,9})([hdw])")
 _Value = TypeVar("_Value")
+
+
+class NearestChoice(click.Choice[str]):
+    """One of some names; an error suggests those that are like the typed one."""
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        """Return the message of click with a suggestion."""
+        text = super().get_invalid_choice_message(value, ctx)
+        near = near_names(str(value), self.choices)
+        return f"{text} Did you mean {near}?" if near else text
 
 
 class Percentage(click.ParamType[float]):

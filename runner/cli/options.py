@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from compile_hud.db.records.results import MEASURED_DTYPES
+from compile_hud.runner.cli.option_types import NearestChoice
 from compile_hud.runner.cli.output import gather_options
 from compile_hud.runner.config.load import Config, setting_error
 from compile_hud.runner.config.suite_names import check_suite
@@ -34,7 +35,7 @@ _OPTIONS = (
     ),
     click.option(
         "--device",
-        type=click.Choice([AUTO_DEVICE, *DEVICES]),
+        type=NearestChoice([AUTO_DEVICE, *DEVICES]),
         help="auto (the default) uses the GPU if there is one.",
     ),
 )

@@ -24,6 +24,7 @@ from compile_hud.runner.analysis.studies.study import (
 )
 from compile_hud.runner.analysis.studies.tables import StudyTable, gaps, study_tables
 from compile_hud.runner.cli.exit_codes import EXIT_INTERRUPTED
+from compile_hud.runner.cli.option_types import NearestChoice
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.cli.run.command import run_in_terminal
 from compile_hud.runner.cli.tables import Column, print_table, stderr, stdout
@@ -67,7 +68,7 @@ def list_studies(_workspace: Workspace, *, as_json: bool) -> None:
 @click.argument("name")
 @click.option(
     "--device",
-    type=click.Choice([AUTO_DEVICE, *DEVICES]),
+    type=NearestChoice([AUTO_DEVICE, *DEVICES]),
     default=AUTO_DEVICE,
     show_default=True,
     help="auto uses the GPU if there is one.",

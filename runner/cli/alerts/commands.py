@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -34,6 +35,7 @@ from compile_hud.db.records.triage import (
     worst_first,
 )
 from compile_hud.db.store import Store
+from compile_hud.models_zoo.catalog.spec import near_names
 from compile_hud.runner.alerting.alert_kernels import cause_kernels
 from compile_hud.runner.alerting.payload import alert_json, alerts_json
 from compile_hud.runner.analysis.alerts.triage import (
@@ -64,7 +66,13 @@ from compile_hud.runner.cli.alerts.text import (
     still_muted_lines,
     unmuted_lines,
 )
-from compile_hud.runner.cli.option_types import NONE, OrNone, Percentage, TimeOrDuration
+from compile_hud.runner.cli.option_types import (
+    NONE,
+    NearestChoice,
+    OrNone,
+    Percentage,
+    TimeOrDuration,
+)
 from compile_hud.runner.cli.output import json_option, print_json, say_when_missing, with_workspace
 from compile_hud.runner.cli.results.regressions import ALL_STATES
 from compile_hud.runner.files.json_files import read_json
@@ -106,7 +114,7 @@ def alerts_group() -> None:
     "--state",
     "states",
     multiple=True,
-    type=click.Choice([ALL_STATES, *(str(state) for state in AlertState)]),
+    type=NearestChoice([ALL_STATES, *(str(state) for state in AlertState)]),
     default=tuple(map(str, ONGOING)),
     show_default=True,
     help="Alerts in this state; may be repeated.",
@@ -511,10 +519,15 @@ def _set_series(
     keys |= {alert.series_key for alert in load_alerts(store)}
     for pattern in patterns:
         if not any(fits(pattern, series_key=key) for key in keys):
+            model = re.split("[/#]", pattern)[0]
+            models = {re.split("[/#]", key)[0] for key in keys}
+            near = "" if model in models else near_names(model, sorted(models))
+            hint = f" Did you mean the model {near}?" if near else ""
             raise NotFoundError(
-                f"no series fits {pattern!r}. Give the key of one, as `hud alerts show` has it, or"
-                " a glob of case#metric, for example 'bert/*#latency_s'",
+                f"no series fits {pattern!r}.{hint} Give the key of one, as `hud alerts show` has"
+                " it, or a glob of case#metric, for example 'bert/*#latency_s'",
                 pattern=pattern,
+                near=near,
             )
     num_changed = sum(
         len(store.revise_settings(pattern, setting.apply_to, by=options.by, why=options.why))

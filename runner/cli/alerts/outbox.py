@@ -22,6 +22,7 @@ from compile_hud.db.records.notifications import (
 from compile_hud.db.shared.text import counted
 from compile_hud.runner.alerting.notifier import send_waiting, weekly_items
 from compile_hud.runner.cli.alerts.text import SHOWN_ID_LENGTH
+from compile_hud.runner.cli.option_types import NearestChoice
 from compile_hud.runner.cli.output import json_option, print_json, say_when_missing, with_workspace
 from compile_hud.runner.cli.progress import new_progress
 from compile_hud.runner.cli.tables import Column, print_table
@@ -44,7 +45,7 @@ _SHOWN_LENGTH = len("msg_") + SHOWN_ID_LENGTH
     "--state",
     "states",
     multiple=True,
-    type=click.Choice([_ALL, *map(str, NotificationState)]),
+    type=NearestChoice([_ALL, *map(str, NotificationState)]),
     default=(*map(str, WAITING), str(NotificationState.DEAD)),
     show_default=True,
     help="Notifications in this state; may be repeated.",

@@ -13,6 +13,7 @@ from compile_hud.db.errors import NotFoundError
 from compile_hud.db.queries.alerts import load_alert, load_alerts
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.store import Store
+from compile_hud.models_zoo.catalog.spec import near_names
 from compile_hud.runner.cli.output import gather_options
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -73,10 +74,25 @@ def select_alerts(
         names = ", ".join(sorted(states))
         raise NotFoundError(
             f"no alert in state {names} fits {selection.words()}; `hud alerts list` shows the"
-            " ongoing ones",
+            f" ongoing ones{_hint(load_alerts(store), selection)}",
             filters=selection.words(),
         )
     return [item.id for item in alerts]
+
+
+def _hint(alerts: Sequence[Alert], selection: AlertFilters) -> str:
+    """Return the names of alerts that are like those of the filters."""
+    cases = [alert.case for alert in alerts]
+    typed = [
+        (selection.model, {case.model for case in cases}),
+        (selection.mode, {name for case in cases for name in (case.variant, case.mode)}),
+    ]
+    near = [
+        near_names(name, sorted(known))
+        for name, known in typed
+        if name and not any(fnmatchcase(item, name) for item in known)
+    ]
+    return f". Did you mean {', '.join(filter(None, near))}?" if any(near) else ""
 
 
 def _fits_model(alert: Alert, selection: AlertFilters) -> bool:

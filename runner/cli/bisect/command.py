@@ -32,7 +32,7 @@ from compile_hud.runner.bisect.report import conclusion, error_bound, repro
 from compile_hud.runner.bisect.search import BisectDependencies
 from compile_hud.runner.bisect.search import bisect as search
 from compile_hud.runner.cli.bisect.setup import BisectOptions, begin, open_revisions
-from compile_hud.runner.cli.option_types import Percentage
+from compile_hud.runner.cli.option_types import NearestChoice, Percentage
 from compile_hud.runner.cli.options import CaseOptions, case_options
 from compile_hud.runner.cli.output import gather_options, json_option, print_json, with_workspace
 from compile_hud.runner.cli.tables import stderr
@@ -111,7 +111,7 @@ class _LimitOptions:
 @click.argument("more", nargs=-1, metavar="[REVISION]...")
 @gather_options(BisectOptions, name="options", options=_REVISION_OPTIONS)
 @case_options
-@click.option("--metric", type=click.Choice(_METRICS), metavar="M", help="Default: the main time.")
+@click.option("--metric", type=NearestChoice(_METRICS), metavar="M", help="Default: the main time.")
 @gather_options(_LimitOptions, name="limits", options=_LIMIT_OPTIONS)
 @click.option(
     "--resume",

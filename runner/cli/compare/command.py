@@ -19,6 +19,7 @@ from compile_hud.db.queries.series import load_recent_histories
 from compile_hud.db.records.results import CaseResult, Run, RunDocument, RunState
 from compile_hud.db.records.summaries import Series
 from compile_hud.db.store import Store
+from compile_hud.models_zoo.catalog.spec import near_names
 from compile_hud.runner.analysis.comparison.noise_model import HISTORY_RUNS, NOISE_METRICS
 from compile_hud.runner.analysis.comparison.resolution import has_inconclusive
 from compile_hud.runner.analysis.comparison.run_selection import run_at_revision
@@ -55,7 +56,7 @@ from compile_hud.runner.cli.compare.repository import (
 )
 from compile_hud.runner.cli.compare.table import differences_json, models_of, print_differences
 from compile_hud.runner.cli.exit_codes import EXIT_INCONCLUSIVE, EXIT_INTERRUPTED
-from compile_hud.runner.cli.option_types import Percentage
+from compile_hud.runner.cli.option_types import NearestChoice, Percentage
 from compile_hud.runner.cli.options import (
     CaseOptions,
     case_options,
@@ -144,7 +145,7 @@ _VERDICT_OPTIONS = (
     ),
     click.option(
         "--fail-on",
-        type=click.Choice([FAIL_ON_REGRESSION, FAIL_ON_INCONCLUSIVE]),
+        type=NearestChoice([FAIL_ON_REGRESSION, FAIL_ON_INCONCLUSIVE]),
         help="Exit with 3 if some comparison cannot tell (inconclusive), or never (regression)."
         " Default: inconclusive for --repo, else regression.",
     ),
@@ -502,11 +503,14 @@ def find_document(name: str, *, store: Store) -> RunDocument:
         if name == LATEST or any(run.id.startswith(name) for run in runs):
             # The first error is more specific: there is no run at all, or more than one.
             raise
+        near = near_names(name, [LATEST, PREVIOUS, *(run.id for run in runs)])
+        hint = f" Did you mean {near}?" if near else ""
         raise NoSuchDocument(
-            f"{name!r} is no result file, no run and no revision in the store {store.name}."
+            f"{name!r} is no result file, no run and no revision in the store {store.name}.{hint}"
             " `hud runs` lists what there is",
             name=name,
             store=store.name,
+            near=near,
         ) from error
 
 

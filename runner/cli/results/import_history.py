@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from compile_hud.db.shared.text import counted, printable
-from compile_hud.runner.cli.option_types import DateTimeType
+from compile_hud.runner.cli.option_types import DateTimeType, NearestChoice
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.errors import ImportFailed
 from compile_hud.runner.interop.import_report import ImportReport, folder_report
@@ -39,7 +39,7 @@ _RARE_COLLECTIONS = (200_000, 10, 100)
 @click.option(
     "--format",
     "format_name",
-    type=click.Choice(list(READERS)),
+    type=NearestChoice(list(READERS)),
     help="The format. Default: by the file's name and content.",
 )
 @click.option("--revision", metavar="REV", help="The revision, if a file does not have it.")

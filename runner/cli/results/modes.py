@@ -28,6 +28,7 @@ from compile_hud.runner.analysis.modes.records import (
     MODES_METRICS,
     ModeGroup,
 )
+from compile_hud.runner.cli.option_types import NearestChoice
 from compile_hud.runner.cli.output import (
     gather_options,
     json_option,
@@ -35,7 +36,7 @@ from compile_hud.runner.cli.output import (
     with_workspace,
 )
 from compile_hud.runner.cli.results.mode_documents import comparison_json
-from compile_hud.runner.cli.results.scope import selected_scope
+from compile_hud.runner.cli.results.scope import selected_scope, suggestion
 from compile_hud.runner.cli.tables import Column, print_table, stdout
 from compile_hud.runner.errors import NoSuchResult
 from compile_hud.runner.workspace import Workspace
@@ -60,11 +61,11 @@ _OPTIONS = (
         "--toolchain", metavar="T", help="Default: that of the newest result on the machine."
     ),
     click.option("--model", metavar="GLOB", help="Models, as a glob."),
-    click.option("--phase", type=click.Choice([str(phase) for phase in Phase])),
+    click.option("--phase", type=NearestChoice([str(phase) for phase in Phase])),
     click.option("--shape", metavar="GLOB", help="Shapes, as a glob."),
     click.option(
         "--cache",
-        type=click.Choice(CACHES),
+        type=NearestChoice(CACHES),
         default=COLD,
         show_default=True,
         help="The compile cache that a process begins with: empty or filled.",
@@ -129,9 +130,10 @@ def _cells(
     if not fitting:
         shown = ", ".join(f"{name} {quoted(pattern)}" for name, pattern in patterns.items())
         has = "; ".join(_values_text(name, cells) for name in patterns)
+        hint = suggestion(patterns, cases=[cell.summary.case for cell in cells])
         raise NoSuchResult(
             f"none of the {len(cells)} results of {machine} (toolchain {toolchain}) fits {shown};"
-            f" they have {has}",
+            f" they have {has}{hint}",
             machine=machine,
             toolchain=toolchain,
             **patterns,

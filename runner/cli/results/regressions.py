@@ -15,6 +15,7 @@ from compile_hud.db.records.triage import worst_first
 from compile_hud.db.store import Store
 from compile_hud.runner.alerting.payload import alerts_json
 from compile_hud.runner.cli.alerts.text import print_alerts
+from compile_hud.runner.cli.option_types import NearestChoice
 from compile_hud.runner.cli.output import json_option, print_json, say_when_empty, with_workspace
 from compile_hud.runner.cli.tables import stdout
 from compile_hud.runner.workspace import Workspace
@@ -27,7 +28,7 @@ ALL_STATES = "all"
     "--state",
     "states",
     multiple=True,
-    type=click.Choice([ALL_STATES, *(str(state) for state in AlertState)]),
+    type=NearestChoice([ALL_STATES, *(str(state) for state in AlertState)]),
     default=(str(AlertState.OPEN),),
     show_default=True,
     help="Alerts in this state; all includes improvements.",

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from compile_hud.runner.cli.option_types import NearestChoice
 from compile_hud.runner.cli.output import gather_options, with_workspace
 from compile_hud.runner.cli.results.trends import TREND_OPTIONS, TrendOptions, load_trends
 from compile_hud.runner.errors import DocumentNotWritten
@@ -21,7 +22,7 @@ _FORMATS = {"md": report_markdown, "html": report_html}
 @click.option(
     "--format",
     "format_name",
-    type=click.Choice(tuple(_FORMATS)),
+    type=NearestChoice(tuple(_FORMATS)),
     default="md",
     show_default=True,
     help="Markdown, or one HTML file with charts.",

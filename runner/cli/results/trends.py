@@ -26,9 +26,9 @@ from compile_hud.runner.analysis.trends.trends import (
     trends_with_marks,
     until,
 )
-from compile_hud.runner.cli.option_types import LastMoment, TimeOrDuration
+from compile_hud.runner.cli.option_types import LastMoment, NearestChoice, TimeOrDuration
 from compile_hud.runner.cli.output import gather_options, json_option, print_json, with_workspace
-from compile_hud.runner.cli.results.scope import selected_scope
+from compile_hud.runner.cli.results.scope import selected_scope, suggestion
 from compile_hud.runner.cli.results.trend_tables import print_trends
 from compile_hud.runner.errors import NoSuchResult
 from compile_hud.runner.workspace import Workspace
@@ -77,18 +77,18 @@ TREND_OPTIONS = (
         "--metric",
         "metrics",
         multiple=True,
-        type=click.Choice(TREND_METRICS),
+        type=NearestChoice(TREND_METRICS),
         help="Metrics. Default: all that were measured.",
     ),
     click.option(
         "--mode",
         "modes",
         multiple=True,
-        type=click.Choice(TREND_MODES),
+        type=NearestChoice(TREND_MODES),
         help="Modes. A cohort stays common to all modes.",
     ),
     click.option(
-        "--by", type=click.Choice(DIMENSIONS), help="A trend for each value of a dimension."
+        "--by", type=NearestChoice(DIMENSIONS), help="A trend for each value of a dimension."
     ),
     click.option("--machine", metavar="M", help="Default: that of the newest run."),
     click.option(
@@ -96,7 +96,7 @@ TREND_OPTIONS = (
     ),
     click.option("--model", metavar="GLOB", help="Models, as a glob."),
     click.option("--family", metavar="GLOB", help="Families, as a glob."),
-    click.option("--phase", type=click.Choice([str(phase) for phase in Phase])),
+    click.option("--phase", type=NearestChoice([str(phase) for phase in Phase])),
     click.option("--shape", metavar="GLOB", help="Shapes, as a glob."),
     click.option("--dtype", metavar="GLOB", help="Number formats, as a glob."),
     click.option("--device", metavar="GLOB", help="Devices, as a glob."),
@@ -156,10 +156,11 @@ def load_trends(store: Store, options: TrendOptions, *, now: datetime) -> ModeTr
         ),
     )
     if not shown.trends:
+        hint = suggestion(_patterns(options), cases=inputs.history.cases)
         range_end = f" until {end:%Y-%m-%d %H:%M}" if end else ""
         raise NoSuchResult(
             f"no result of a mode of torch.compile on {machine} (toolchain {toolchain}) since"
-            f" {since:%Y-%m-%d}{range_end} fits these filters. `hud runs` lists the runs",
+            f" {since:%Y-%m-%d}{range_end} fits these filters. `hud runs` lists the runs{hint}",
             machine=machine,
             toolchain=toolchain,
             since=since,
@@ -197,9 +198,13 @@ def until_of(options: TrendOptions, *, now: datetime) -> datetime | None:
     return end
 
 
-def _condition(options: TrendOptions) -> Callable[[Case], bool]:
+def _patterns(options: TrendOptions) -> dict[str, str]:
     patterns = {name: getattr(options, name) for name in (*DIMENSIONS, "shape")}
-    patterns = {name: pattern for name, pattern in patterns.items() if pattern is not None}
+    return {name: pattern for name, pattern in patterns.items() if pattern is not None}
+
+
+def _condition(options: TrendOptions) -> Callable[[Case], bool]:
+    patterns = _patterns(options)
     return lambda case: all(
         fnmatchcase(str(getattr(case, name)), pattern) for name, pattern in patterns.items()
     )

@@ -22,6 +22,7 @@ from compile_hud.runner.analysis.comparison.eager_processes import of_results
 from compile_hud.runner.analysis.findings.documents import document_json
 from compile_hud.runner.analysis.stats.estimates import Estimate
 from compile_hud.runner.cli.exit_codes import EXIT_INTERRUPTED
+from compile_hud.runner.cli.option_types import NearestChoice
 from compile_hud.runner.cli.options import (
     CaseOptions,
     case_options,
@@ -69,7 +70,7 @@ _LEAST_USED = ("peak memory", "compile warm", "compile cold", "eager")
 @click.option("--no-store", is_flag=True, help="Store nothing.")
 @click.option(
     "--fail-on",
-    type=click.Choice(["none", "failure", "regression"]),
+    type=NearestChoice(["none", "failure", "regression"]),
     default="regression",
     show_default=True,
     help="Exit with 1: never, when a case failed, or when one failed or regressed.",

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from compile_hud.db.records.results import RunDocument
+from compile_hud.runner.cli.option_types import NearestChoice
 from compile_hud.runner.cli.options import check_model_files
 from compile_hud.runner.cli.output import gather_options
 from compile_hud.runner.cli.progress import new_progress
@@ -32,7 +33,7 @@ _OPTIONS = (
     click.option(
         "--executor",
         "kind",
-        type=click.Choice(["local", RAY]),
+        type=NearestChoice(["local", RAY]),
         default="local",
         show_default=True,
         help="Measure on this machine, or on the nodes of a Ray cluster.",

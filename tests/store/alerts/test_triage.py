@@ -138,10 +138,10 @@ def test_start_of_an_id_names_an_alert_when_it_is_unique(
         load_alert(store, "abc")
     assert caught.value.parameters == {"alert": "abc", "candidates": ("abc1", "abc2")}
     assert str(caught.value) == words(name="ambiguous")
-    for unknown in ("x", "", "ab_", "%"):
+    for unknown, near in (("x", ""), ("", ""), ("ab_", "ab or abx"), ("%", "")):
         with pytest.raises(NotFoundError) as caught:
             load_alert(store, unknown)
-        assert caught.value.parameters == {"alert": unknown}
+        assert caught.value.parameters == {"alert": unknown, "near": near}
     assert str(caught.value) == words(name="unknown")
 
 
