@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from compile_hud.app.data.page_records import ModeSummary
+from compile_hud.app.ui.urls import AlertsState, alerts_url, decide_url, run_url
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.results import Case, Outcome, Phase, same_code_as
 from compile_hud.db.records.summaries import LatestCell
@@ -84,7 +85,27 @@ def _summaries(
             missing=tuple((kind, kinds[kind]) for kind in MISSING_KINDS if kinds[kind]),
             effective_modes=_fallbacks(present[mode]),
             unavailable="" if kinds else _unavailable_reason(own),
+            bad_urls=_bad_urls(own, missing=missing),
         )
+
+
+def _bad_urls(cells: Sequence[LatestCell], *, missing: Mapping[str, Alert]) -> dict[str, str]:
+    """Return the address of the cases of each bad outcome, and of each kind of missing ones.
+
+    A single case has its own page; several have their run, or the list of alerts.
+    """
+    single: dict[str, list[str]] = defaultdict(list)
+    several: dict[str, str] = {}
+    for cell in cells:
+        case, outcome = cell.summary.case, cell.summary.outcome
+        alert = missing.get(case.key)
+        if alert is not None:
+            single[alert.kind].append(decide_url(alert.id))
+            several[alert.kind] = alerts_url(AlertsState(mode=case.variant))
+        elif not outcome.is_expected:
+            single[str(outcome)].append(run_url(cell.run_id, case_key=case.key))
+            several[str(outcome)] = run_url(cell.run_id)
+    return {name: urls[0] if len(urls) == 1 else several[name] for name, urls in single.items()}
 
 
 def _unavailable_reason(cells: Sequence[LatestCell]) -> str:

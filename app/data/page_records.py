@@ -212,7 +212,8 @@ class ModeSummary:
     speedups over `num_common` of `num_subjects` models; None when no model is ok in every mode.
     `num_speedups` of them have one in this mode. `failures` counts bad outcomes of the
     `num_attempted` cases, `untried` the cases that were skipped or whose node disconnected.
-    `missing` counts missing and overdue cases separately. `effective_modes` counts the modes that
+    `missing` counts missing and overdue cases separately. `bad_urls` has the address of the cases
+    behind each of these counts, by outcome or kind. `effective_modes` counts the modes that
     ran instead, by name. `stand_in` is the mode whose numbers all of these are, "" for none.
     `unavailable` says why the device has no such mode, "" if a case of it was attempted.
     """
@@ -231,3 +232,4 @@ class ModeSummary:
     effective_modes: tuple[tuple[str, int], ...]
     stand_in: str
     unavailable: str = ""
+    bad_urls: Mapping[str, str] = field(default_factory=dict)

@@ -201,7 +201,7 @@ _TO_ALERTS = '<p><a href="../alerts">All alerts</a></p>'
 def _list(alerts: Sequence[Alert]) -> str:
     items = [
         f'<li><a href="../{escaped(decide_url(alert.id))}">{escaped(alert.case.key)}</a>:'
-        f" {escaped(text.topic)} {escaped(text.change)}, {alert.state}</li>"
+        f" {escaped(text.mark)}, {alert.state}</li>"
         for alert, text in ((alert, alert_text(alert)) for alert in alerts[:_MAX_ALERTS_SHOWN])
     ]
     num_left = len(alerts) - len(items)

@@ -30,7 +30,7 @@ from compile_hud.runner.demo.history import (
     BLOCKS,
     DRIFT,
     DRIVER_FROM,
-    FP32_STEP,
+    FP32_SPIKE,
     MAIN,
     SECOND,
     SECOND_BLOCKS,
@@ -109,7 +109,7 @@ def _triage(store: Store, *, now: datetime) -> None:
             lambda ids: set_state(ids, AlertState.EXPECTED, why="deterministic cuDNN algorithms"),
         ),
         (
-            _ids(store, FP32_STEP, dtype=Dtype.FP32),
+            _ids(store, FP32_SPIKE, dtype=Dtype.FP32, states=(AlertState.FIXED,)),
             lambda ids: set_state(ids, AlertState.NOISE, why="the fan of the machine was dusty"),
         ),
         (
@@ -129,15 +129,16 @@ def _ids(
     phase: Phase = Phase.INFERENCE,
     dtype: Dtype = Dtype.BF16,
     machine: str = MAIN.name,
+    states: Collection[AlertState] = ONGOING,
 ) -> list[str]:
-    """Return the ids of the ongoing alerts of a model's mode."""
+    """Return the ids of the alerts of a model's mode in `states`."""
 
     def is_meant(alert: Alert) -> bool:
         case: Case = alert.case
         return (
             (case.model, case.mode, case.phase, case.dtype) == (*name, phase, dtype)
             and alert.machine == machine
-            and alert.state in ONGOING
+            and alert.state in states
         )
 
     return [alert.id for alert in load_alerts(store) if is_meant(alert)]

@@ -10,7 +10,9 @@ case among them has one slower kernel.
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.metrics import CACHES, COMPILE_CACHES, METRICS, WARM, cache_metric
 from compile_hud.db.records.results import (
     Case,
     CaseResult,
@@ -68,6 +70,9 @@ _RUN_TAKES = timedelta(hours=3)
 _CASE_TAKES = timedelta(seconds=100)
 # Autotuning compiles every candidate.
 _COMPILE_FACTOR = dict(zip(_COMPILED, (1.0, 1.1, 4.2, 4.0), strict=True))
+# The compiler costs this much per second of a cold compile; guards grow with its square root.
+_INSTRUCTIONS_PER_S, _COMPILER_BYTES, _COMPILER_BYTES_PER_S = 9.4e9, 1.9e9, 1.6e7
+_GUARDS_PER_S, _GUARD_S = 21.0, 1.1e-7
 # CUDA graphs keep their pool.
 _MEMORY_FACTOR = dict(zip(_COMPILED, (0.83, 1.04, 1.02, 0.81), strict=True))
 
@@ -92,8 +97,9 @@ MEMORY_BOUND = ("ref_copy", "nn_transformer")
 MEMORY_FROM, MEMORY_FACTOR = 0.80, 1.09
 TRAINING_STEP = ("resnet", "default")
 TRAINING_FROM, TRAINING_FACTOR = 0.65, 1.09
-FP32_STEP = ("bert", "max-autotune")
-FP32_FROM, FP32_FACTOR = 0.84, 1.08
+FP32_SPIKE = ("bert", "max-autotune")
+# A few nights, so that its alert is noise.
+FP32_FROM, FP32_NIGHTS, FP32_FACTOR = 0.84, 3, 1.3
 # The newest runs have kernels, timeline and trace of every case; more would make the demo slow.
 NUM_DETAILED = 2
 
@@ -366,6 +372,7 @@ def _measurements(
     cold = compile_s * _COMPILE_FACTOR[case.mode] * math.exp(0.03 * generator.standard_normal())
     warm = cold * 0.22 * np.exp(0.03 * generator.standard_normal(NUM_LAUNCHES - 1))
     graph_breaks = 1.0 if case.model == BREAKING else 0.0
+    cold_s = compile_s * _COMPILE_FACTOR[case.mode]
     return (
         _measurement("latency_s", eager * ratio),
         _measurement("eager_latency_s", eager),
@@ -376,7 +383,29 @@ def _measurements(
         _measurement("graphs", [1 + graph_breaks]),
         _measurement("graph_breaks", [graph_breaks]),
         _measurement("recompiles", [0.0]),
+        *_compile_costs(cold_s, peak_bytes=peak_bytes, graphs=1 + graph_breaks, night=night),
     )
+
+
+def _compile_costs(
+    cold_s: float, *, peak_bytes: float, graphs: float, night: _Night
+) -> Iterator[Measurement]:
+    """Yield the metrics of the compiler and of the guards, the same every night."""
+    yield _constant("compile_instructions", cold_s * _INSTRUCTIONS_PER_S)
+    host_bytes = _COMPILER_BYTES + _COMPILER_BYTES_PER_S * cold_s
+    yield _constant("compile_peak_host_bytes", host_bytes)
+    yield _constant("compile_peak_compilers_bytes", 0.4 * host_bytes)
+    yield _constant("compile_peak_device_bytes", 1.1 * peak_bytes)
+    num_guards = round(_GUARDS_PER_S * math.sqrt(cold_s)) * graphs
+    yield _constant("guards", num_guards)
+    yield _constant("guard_s", _GUARD_S * num_guards * night.machine.time_factor)
+    # A graph after a break cannot be cached; a warm compile finds the other one.
+    for cache, state in itertools.product(COMPILE_CACHES, CACHES):
+        is_warm = state == WARM
+        numbers = {"hits": is_warm, "misses": not is_warm, "bypasses": graphs - 1}
+        for event, number in numbers.items():
+            name = cache_metric(cache, state=state, event=event)
+            yield _constant(name, float(number), NUM_LAUNCHES - 1 if is_warm else 1)
 
 
 def _machine_factor(case: Case, night: _Night) -> float:
@@ -397,12 +426,12 @@ def _code_factor(case: Case, night: _Night) -> float:
     """Return the factor of the planted events on the case's latency this night."""
     name = (case.model, case.mode)
     if not _is_base(case, name):
-        step, since, factor = (
-            (TRAINING_STEP, TRAINING_FROM, TRAINING_FACTOR)
-            if case.phase is Phase.TRAINING
-            else (FP32_STEP, FP32_FROM, FP32_FACTOR)
-        )
-        return factor if name == step and night.share >= since else 1.0
+        if case.phase is Phase.TRAINING:
+            is_slower = name == TRAINING_STEP and night.share >= TRAINING_FROM
+            return TRAINING_FACTOR if is_slower else 1.0
+        passed = night.number - FP32_FROM * night.num_nights
+        is_noisy = name == FP32_SPIKE and 0 <= passed < FP32_NIGHTS
+        return FP32_FACTOR if is_noisy else 1.0
     if name == STEP:
         return STEP_FACTOR if night.share >= STEP_FROM else 1.0
     if night.machine != MAIN:
@@ -421,6 +450,11 @@ def _samples(generator: np.random.Generator, *, sd: float) -> np.ndarray:
     launches = LAUNCH_SD * generator.standard_normal(NUM_LAUNCHES)
     samples = SAMPLE_SD * generator.standard_normal((NUM_LAUNCHES, SAMPLES_PER_LAUNCH))
     return np.asarray(np.exp(night + launches[:, None] + samples).ravel())
+
+
+@functools.cache
+def _constant(metric: str, value: float, num_launches: int = 1) -> Measurement:
+    return _measurement(metric, [value] * num_launches)
 
 
 def _measurement(metric: str, samples: np.ndarray | list[float]) -> Measurement:

@@ -18,6 +18,7 @@ from compile_hud.db.queries.results import load_result, load_result_summaries
 from compile_hud.db.queries.runs import load_runs, load_suite_runs
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.kernels import profile_of
+from compile_hud.db.records.metrics import CACHE_EVENTS, CACHE_METRICS
 from compile_hud.db.records.results import Outcome, Run, Verdict
 from compile_hud.db.shared.trace_paths import find_trace, traces_folder
 from compile_hud.db.store import Store
@@ -30,7 +31,8 @@ from compile_hud.runner.demo.history import (
     DRIFT,
     FAILING,
     FIXED,
-    FP32_STEP,
+    FP32_NIGHTS,
+    FP32_SPIKE,
     GAIN,
     MACHINE,
     MEMORY_BOUND,
@@ -195,7 +197,7 @@ def test_nothing_else_is_reported(demo: Store) -> None:
     }
     assert others == {
         (MACHINE, "training", "bf16", *TRAINING_STEP),
-        (MACHINE, "inference", "fp32", *FP32_STEP),
+        (MACHINE, "inference", "fp32", *FP32_SPIKE),
         (SECOND.name, "inference", "bf16", *STEP),
     }
 
@@ -237,6 +239,23 @@ def test_every_case_of_the_newest_runs_has_a_whole_profile_and_a_trace(demo: Sto
                 assert table[kernel.name] == pytest.approx(kernel.total_s, rel=1e-3)
 
 
+def test_compiled_cases_have_the_costs_of_the_compiler_and_the_guards() -> None:
+    (night,) = synthetic_history(now=noon, nights=1, seed=0)
+    (result,) = (
+        item
+        for item in night.results
+        if (item.case.model, item.case.mode, item.case.phase, item.case.dtype)
+        == ("moe", "default", "inference", "bf16")
+    )
+    medians = {item.metric: item.median for item in result.measurements}
+    warm = {event: medians[f"fxgraph_warm_{event}"] for event in CACHE_EVENTS}
+    assert warm == {"hits": 1, "misses": 0, "bypasses": 1}
+    assert medians.keys() >= CACHE_METRICS
+    assert medians["guard_s"] < 0.01 * medians["latency_s"]
+    assert 1e9 < medians["compile_peak_host_bytes"] < 1e10
+    assert medians["compile_instructions"] > 1e9 * medians["compile_cold_s"]
+
+
 def test_there_are_a_schedule_a_study_and_an_annotation(demo: Store) -> None:
     (scheduler,) = load_health(demo).schedulers
     # It is no process that could fall silent, or execute a request.
@@ -245,6 +264,22 @@ def test_there_are_a_schedule_a_study_and_an_annotation(demo: Store) -> None:
     assert scheduler.schedules[0].next_at == NOON.replace(day=21, hour=2, minute=30)
     assert len(load_suite_runs(demo, FAMILIES.suite)) == 1
     assert len(load_annotations(demo)) == 1
+
+
+def test_the_alert_that_is_noise_was_a_change_of_a_few_nights(demo: Store) -> None:
+    noise = load_alerts(demo, states=[AlertState.NOISE])
+    assert {(alert.case.model, alert.case.mode) for alert in noise} == {FP32_SPIKE}
+    (latency,) = (alert for alert in noise if alert.metric == "latency_s")
+    values = [
+        item.measurements["latency_s"].median
+        for run in sorted(nightly_runs(demo), key=lambda run: run.started_at)
+        for item in load_result_summaries(demo, run.id)
+        if item.case == latency.case
+    ]
+    assert latency.baseline is not None
+    slow = [value > 1.15 * latency.baseline for value in values]
+    assert sum(slow) == FP32_NIGHTS
+    assert not any(slow[-FP32_NIGHTS:])
 
 
 def test_slow_drift_is_reported_as_one(demo: Store) -> None:

@@ -9,11 +9,12 @@ from datetime import datetime
 
 from compile_hud.app.components.alert_rows import case_of, is_by_machine, needs_attention
 from compile_hud.app.ui.alert_text import alert_text
-from compile_hud.app.ui.html import Cell, key_values
+from compile_hud.app.ui.html import Cell, key_values, time_cell
 from compile_hud.app.ui.urls import decide_url, event_url
 from compile_hud.app.views.alerts.event_title import EventTitle, event_title, latency_of
 from compile_hud.app.views.alerts.tables import run_ref_cell
 from compile_hud.db.records.alerts import (
+    DRIFT,
     Alert,
     AlertState,
     Event,
@@ -23,6 +24,7 @@ from compile_hud.db.records.alerts import (
 )
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.records.results import Verdict
+from compile_hud.db.records.run_ref import RunRef
 from compile_hud.db.records.triage import (
     ONGOING,
     is_higher_better,
@@ -126,7 +128,7 @@ def event_facts(group: EventGroup, *, now: datetime) -> str:
     """Return the facts of one event."""
     worst, onset = group.worst, group.onset
     text = alert_text(worst)
-    change = f"{text.topic} {text.change} {text.interval}".rstrip()
+    change = f"{text.mark} {text.interval}".rstrip()
     references = {alert.case.key for alert in group.alerts if alert.case.is_reference}
     cases = {alert.case.key for alert in group.alerts} - references
     models = {alert.case.model for alert in group.alerts if not alert.case.is_reference}
@@ -140,11 +142,22 @@ def event_facts(group: EventGroup, *, now: datetime) -> str:
             "worst change",
             Cell(text=", ".join(filter(None, (change, _in_time(group))))),
         ),
-        *((name, run_ref_cell(seen)) for name, seen in alert_bounds(onset)),
+        *((name, run_ref_cell(seen)) for name, seen in _dated_runs(onset)),
+        *(
+            [("last seen", time_cell(max(item.last_seen for item in group.alerts)))]
+            if onset.kind == DRIFT
+            else []
+        ),
         ("where", Cell(text=f"{worst.machine}, toolchain {worst.toolchain}")),
         ("cause", Cell(text=cause_text(group), style="whole")),
     ]
     return key_values(pairs)
+
+
+def _dated_runs(onset: Alert) -> list[tuple[str, RunRef | None]]:
+    """Return the first bad and the last good run; of a drift, only the one where it began."""
+    bounds = alert_bounds(onset)
+    return list(bounds[:1] if onset.kind == DRIFT else bounds)
 
 
 def cause_texts(group: EventGroup) -> tuple[str, str]:

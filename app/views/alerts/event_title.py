@@ -105,7 +105,7 @@ def _change_of(alert: Alert) -> str:
     if alert.metric == _LATENCY and alert.kind == "step" and size is not None and word:
         return f"{word} by {size:.1f} %"
     text = alert_text(alert)
-    return text.named_change if alert.change_pct is None else f"{text.topic} {text.change}"
+    return text.named_change if alert.change_pct is None else text.mark
 
 
 def _amount_first(change: str, alerts: Sequence[Alert]) -> str:

@@ -43,10 +43,7 @@ def _run_ref(seen: RunRef) -> str:
 def event_markdown(title: str, alerts: Sequence[Alert], *, command: str) -> str:
     """Return an event with its alerts, the worst first; HERE stands for the address."""
     shown = [(alert, alert_text(alert)) for alert in alerts[:_MAX_ALERTS]]
-    lines = [
-        f"{code(f'{alert.case.key} {text.topic}')}: {text.change} ({alert.state})"
-        for alert, text in shown
-    ]
+    lines = [f"{code(alert.case.key)}: {code(text.mark)} ({alert.state})" for alert, text in shown]
     if len(alerts) > _MAX_ALERTS:
         lines.append(f"{len(alerts) - _MAX_ALERTS} more")
     return summary_text(code(title), lines=lines, command=command)

@@ -24,7 +24,7 @@ from compile_hud.db.shared.text import counted
 
 _ALERTS_HELP = "open regressions, without muted ones and those by machine drift"
 _COMPILE_LABEL = "cold compile, default"
-_MODE_HELP = "cases that are ok, of all; the others are named"
+_MODE_HELP = "cases that are ok, of all; opens the first bad case, else the first"
 _SUMMARY_WIDTH, _TREND_WIDTH, _BAR_WIDTH = 280, 110, 110
 
 
@@ -63,15 +63,13 @@ def models_table(healths: Sequence[ModelHealth], *, machine: str, toolchain: str
     ]
     has_other_alerts = any(map(_other_alerts, healths))
     phase = compile_phase(healths)
-    has_bad = any(item.num_bad for item in healths)
     columns = (
         LinkColumn(label="model", help="opens its page", is_pinned=True),
         TextColumn(label="family"),
         NumberColumn(label="open alerts", help=_ALERTS_HELP),
         *([TextColumn(label="other alerts")] if has_other_alerts else []),
         ShareColumn(label="passed", help="cases that neither fail nor miss", width=_BAR_WIDTH),
-        *(TextColumn(label=name, help=_MODE_HELP) for name in variants),
-        *([LinkColumn(label="first bad case", help="opens its log")] if has_bad else []),
+        *(LinkColumn(label=name, help=_MODE_HELP) for name in variants),
         TrendColumn(label="latency, default", help="last runs of one case", width=_TREND_WIDTH),
         NumberColumn(label="noise", help="typical night-to-night change", unit="share"),
         NumberColumn(
@@ -94,8 +92,7 @@ def models_table(healths: Sequence[ModelHealth], *, machine: str, toolchain: str
                 item.num_open,
                 *([_other_alerts(item)] if has_other_alerts else []),
                 1 - item.num_bad / sum(mode.num_cases for mode in item.modes),
-                *(_mode_text(modes.get(name)) for name in variants),
-                *([_bad_link(item)] if has_bad else []),
+                *(_mode_link(modes.get(name)) for name in variants),
                 item.trend,
                 item.noise,
                 item.compile_s_by_phase.get(phase),
@@ -117,10 +114,15 @@ def _other_alerts(item: ModelHealth) -> str | None:
     return ", ".join(f"{number} {name}" for number, name in counts if number) or None
 
 
-def _mode_text(mode: ModeHealth | None) -> str | None:
-    """Return the number of ok cases of a mode, and the others by name; None if not measured."""
+def _mode_link(mode: ModeHealth | None) -> Link | None:
+    """Return the counts of a mode with a link to its first bad case; None if not measured."""
     if mode is None:
         return None
+    return Link(_mode_text(mode), run_url(mode.run_id, case_key=mode.case.key))
+
+
+def _mode_text(mode: ModeHealth) -> str:
+    """Return the number of ok cases of a mode, and the others by name."""
     num_ok = mode.num_by_state.get(Outcome.OK, 0)
     if len(mode.num_by_state) == 1 and (mode.num_cases == 1 or not num_ok):
         return outcome_label(next(iter(mode.num_by_state)))
@@ -130,13 +132,6 @@ def _mode_text(mode: ModeHealth | None) -> str | None:
         if state != Outcome.OK
     ]
     return ", ".join([f"{num_ok} of {mode.num_cases}", *others])
-
-
-def _bad_link(item: ModelHealth) -> Link | None:
-    mode = next((mode for mode in item.modes if mode.num_bad), None)
-    if mode is None:
-        return None
-    return Link(mode.variant, run_url(mode.run_id, case_key=mode.case.key))
 
 
 def _history_link(item: ModelHealth, *, machine: str, toolchain: str) -> Link | None:

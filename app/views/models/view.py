@@ -32,6 +32,7 @@ from compile_hud.app.views.models.tables import models_table, models_title
 CAPTION = (
     "Cases that are ok, by mode. Noise: typical night-to-night change over the last 30 nights,"
     " steps excluded."
+    " The table scrolls sideways for more columns."
 )
 
 

@@ -59,9 +59,9 @@ def event_html(item: AttentionItem, *, now: datetime) -> str:
 
 
 def _change(item: AttentionItem) -> str:
-    """Return the metric and its change, "" for an outcome, which the title has."""
+    """Return the metric and its change, "" for the state of a case, which the title has."""
     text = alert_text(item.worst)
-    return "" if text.topic == item.worst.kind else f"{text.topic} {text.change}"
+    return "" if text.mark == text.change else text.mark
 
 
 def _place(item: AttentionItem) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from compile_hud.app import clock
@@ -101,6 +101,7 @@ def _mode_card(
         num_ok=summary.num_ok,
         num_attempted=summary.num_attempted,
         pass_text=_pass_text(summary),
+        bad=tuple(_bad_links(summary)),
         facts=tuple(_fact(own[metric], name) for metric, name in _FACTS if metric in own),
         notes=tuple(_card_notes(summary)),
     )
@@ -138,9 +139,14 @@ def _change_fact(trend: ModeTrend, *, trends: ModeTrends) -> CardFact | None:
 
 
 def _pass_text(summary: ModeSummary) -> str:
-    bad = [f"{number} {outcome_label(name)}" for name, number in summary.failures]
-    bad += [f"{number} {MISSING_WORDS[name]}" for name, number in summary.missing]
-    return ", ".join([f"{summary.num_ok} of {counted(summary.num_attempted, 'case')} ok", *bad])
+    return f"{summary.num_ok} of {counted(summary.num_attempted, 'case')} ok"
+
+
+def _bad_links(summary: ModeSummary) -> Iterator[tuple[str, str]]:
+    """Yield the number of cases of each bad outcome with the address of these cases."""
+    words = {name: outcome_label(name) for name, _ in summary.failures} | MISSING_WORDS
+    for name, number in (*summary.failures, *summary.missing):
+        yield f"{number} {words[name]}", summary.bad_urls.get(name, "")
 
 
 def _fact(trend: ModeTrend, name: str) -> CardFact:
@@ -261,9 +267,11 @@ def _no_line() -> str:
 def _pass_rate(card: ModeCard) -> str:
     """Return the pass rate as a bar; its text says the same."""
     share = card.num_ok / card.num_attempted if card.num_attempted else 0.0
+    texts = [escaped(card.pass_text)]
+    texts += [link(text, url) if url else escaped(text) for text, url in card.bad]
     style = "hud-bar" if card.num_ok == card.num_attempted else "hud-bar part"
     return (
-        f'<div class="pass"><span>{escaped(card.pass_text)}</span>'
+        f'<div class="pass"><span>{", ".join(texts)}</span>'
         f'<div class="{style}"><div style="width:{share:.1%}"></div></div></div>'
     )
 

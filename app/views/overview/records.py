@@ -103,8 +103,9 @@ class ModeCard:
     """The newest numbers of one mode in one phase on one device.
 
     `label` names phase and device if there are several. `url` leads to the trends of the mode.
-    `is_own` is False if other modes ran for all of its cases. `reason` says why the device cannot
-    run the mode, "" if it can; the other texts are empty then.
+    `bad` counts the cases of each bad outcome, each with the address of these cases. `is_own` is
+    False if other modes ran for all of its cases. `reason` says why the device cannot run the mode,
+    "" if it can; the other texts are empty then.
     """
 
     mode: str
@@ -119,6 +120,7 @@ class ModeCard:
     num_ok: int = 0
     num_attempted: int = 0
     pass_text: str = ""
+    bad: tuple[tuple[str, str], ...] = ()
     facts: tuple[CardFact, ...] = ()
     notes: tuple[str, ...] = ()
     reason: str = ""

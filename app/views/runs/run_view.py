@@ -12,7 +12,7 @@ from compile_hud.app.components.table.view import cached_table, draw_table
 from compile_hud.app.data.commands import repro, run_command
 from compile_hud.app.data.page_records import RunPage
 from compile_hud.app.ui.format import outcome_label
-from compile_hud.app.ui.html import Cell, banner, collapsible, heading, key_values
+from compile_hud.app.ui.html import Cell, Note, banner, collapsible, heading, key_values
 from compile_hud.app.ui.share import Share, file_name, show_share
 from compile_hud.app.ui.urls import RunPageState, parse_run, run_url
 from compile_hud.app.views.runs.case_table import case_table
@@ -63,6 +63,11 @@ def show() -> None:
     )
 
 
+def _first_case_url(page: RunPage, outcome: Outcome) -> str:
+    result = next(result for result in page.results if result.outcome is outcome)
+    return run_url(page.run.id, case_key=result.case.key)
+
+
 def _show_header(page: RunPage) -> None:
     run = page.run
     st.html(heading(f"Run {run.id}"))
@@ -70,11 +75,21 @@ def _show_header(page: RunPage) -> None:
         outcome: sum(result.outcome is outcome for result in page.results) for outcome in Outcome
     }
     outcomes = ", ".join(
-        f"{number} {outcome_label(outcome)}" for outcome, number in counts.items() if number
+        f"{number} {outcome_label(outcome)}"
+        for outcome, number in counts.items()
+        if number and outcome.is_expected
     )
+    bad = tuple(
+        Note(text=f"{number} {outcome_label(outcome)}", href=_first_case_url(page, outcome))
+        for outcome, number in counts.items()
+        if number and not outcome.is_expected
+    )
+    cases = f"{len(page.results)} of {len(run.plan)}"
+    if outcomes or not bad:
+        cases = f"{cases}: {outcomes or 'none yet'}"
     pairs = [
         ("state", Cell(text=str(run.state))),
-        ("cases", Cell(text=f"{len(page.results)} of {len(run.plan)}: {outcomes or 'none yet'}")),
+        ("cases", Cell(text=cases, notes=bad)),
         ("revision", Cell(text=run.revision)),
         *([("model code", Cell(text=code))] if (code := revisions_text(run)) else []),
         *run_dimensions(run),

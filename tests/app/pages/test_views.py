@@ -198,7 +198,7 @@ def test_without_an_id_the_latest_run_is_shown(open_page: OpenPage) -> None:
     page = open_page("run")
     text = text_of(page)
     assert "Run run-015" in text
-    assert "20 of 20: 19 ok, 1 failed" in text
+    assert "20 of 20: 19 ok 1 failed" in text
     rows = texts_of_rows(page, "cases of the run")
     assert rows[0][:3] == ["unet", "max-autotune", "failed"]
     assert len(rows) == len(dashboard_stores.cases())

@@ -37,10 +37,17 @@ def texts_of(alert: Alert) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("view", texts_of(DRIFT))
+@pytest.mark.parametrize("view", ["page of the alert", "Markdown", "row", "tooltip"])
 def test_a_drift_began_before_it_was_seen(view: str) -> None:
     text = texts_of(DRIFT)[view]
     assert 0 <= text.index("began") < text.index("first seen")
+
+
+def test_an_event_of_a_drift_has_its_beginning_and_when_it_was_last_seen() -> None:
+    drift, step = (texts_of(alert)["page of the event"] for alert in (DRIFT, STEP))
+    assert 0 <= drift.index("began") < drift.index("last seen")
+    assert "first seen" not in drift
+    assert "last seen" not in step
 
 
 @pytest.mark.parametrize("view", ["page of the alert", "page of the event", "Markdown", "tooltip"])

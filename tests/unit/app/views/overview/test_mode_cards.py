@@ -115,9 +115,15 @@ def test_a_mode_that_never_ran_itself_is_in_brackets(words: SnapshotAssertion) -
 
 
 def test_the_pass_rate_names_what_is_not_ok(words: SnapshotAssertion) -> None:
-    missing = summary(missing=(("vanished", 1), ("late", 2)), untried=(("skipped", 4),), num_ok=2)
+    missing = summary(
+        missing=(("vanished", 1), ("late", 2)),
+        untried=(("skipped", 4),),
+        num_ok=2,
+        bad_urls={"late": "alerts?mode=default"},
+    )
     (card,) = cards_of(missing)
-    assert (card.pass_text, card.notes) == words
+    assert (", ".join([card.pass_text, *dict(card.bad)]), card.notes) == words
+    assert '<a href="alerts?mode=default"' in cards_html([card])
     assert "width:33.3%" in cards_html([card])
 
 
