@@ -160,6 +160,7 @@ def make_run_context(
         ),
         writer=writer,
         catalog=config.catalog,
+        variants=config.variants,
         lock_dir=workspace.lock_dir(),
         notify=notify,
         services=RunServices(

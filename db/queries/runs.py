@@ -164,15 +164,25 @@ def load_warnings(store: Store, result_ids: Iterable[str]) -> Mapping[str, tuple
 
 
 def load_configs(store: Store, result_ids: Iterable[str]) -> Mapping[str, Mapping[str, Any]]:
-    """Return the model's configuration of these results, by result, without unknown ones."""
+    """Return the configuration of these results, by result, without unknown ones.
+
+    It is that of the model, and the settings of the variant below `variant.`.
+    """
     # The details have profiles as well: the store extracts the configuration.
-    config = CaseResultTable.c.details["workload"]["config"].as_json()
+    workload = CaseResultTable.c.details["workload"]
     configs: dict[str, Mapping[str, Any]] = {}
     for ids in batches(result_ids):
-        query = select(CaseResultTable.c.id, config.label("config"))
+        query = select(
+            CaseResultTable.c.id,
+            workload["config"].as_json().label("config"),
+            workload["variant"].as_json().label("variant"),
+        )
         with store.read() as connection:
             rows = connection.execute(query.where(CaseResultTable.c.id.in_(ids))).all()
-        configs |= {row.id: row.config for row in rows if isinstance(row.config, Mapping)}
+        for row in rows:
+            if isinstance(row.config, Mapping):
+                settings = {f"variant.{key}": value for key, value in (row.variant or {}).items()}
+                configs[row.id] = {**row.config, **settings}
     return configs
 
 

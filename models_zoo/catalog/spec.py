@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 ConfigValue = int | float | str | bool | tuple[int, ...]
 # The build string of every model of the zoo begins with this.
@@ -128,11 +129,46 @@ class ModelTransform:
     is_checkpointed: bool = False
     has_fused_optimizer: bool = False
     weights: str = ""
+    # Repeated blocks are compiled once, as nested regions of one graph.
+    has_nested_regions: bool = False
 
 
 NO_TRANSFORM = ModelTransform()
 # The backend of a variant that executes a transformed model in eager mode.
 NO_BACKEND = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileSettings:
+    """The settings of torch that a variant changes; none by default.
+
+    `options` go to the backend of torch.compile, `inductor` to Inductor's config. `environment` is
+    set before torch is imported, for eager too. `mark_dynamic` has the dynamic dimensions by name
+    of an input. `sdpa` is the attention of compiled code: `math`, `flash`, `efficient` or `cudnn`.
+    """
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    inductor: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    mark_dynamic: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    sdpa: str = ""
+
+    @property
+    def flat(self) -> dict[str, Any]:
+        """Return the changed settings by dotted name, such as `inductor.freezing`."""
+        tables = {
+            "options": self.options,
+            "inductor": self.inductor,
+            "env": self.environment,
+            "mark_dynamic": {name: list(value) for name, value in self.mark_dynamic.items()},
+        }
+        flat = {
+            f"{name}.{key}": value for name, table in tables.items() for key, value in table.items()
+        }
+        return {**flat, "sdpa": self.sdpa} if self.sdpa else flat
+
+
+NO_SETTINGS = CompileSettings()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +188,7 @@ class Variant:
     dynamic: bool | None = None
     fullgraph: bool = False
     transform: ModelTransform = NO_TRANSFORM
+    compile: CompileSettings = NO_SETTINGS
     # The accuracy that the transform costs in any model.
     tolerance: Tolerance = Tolerance()
     phases: tuple[str, ...] = ("inference", "training")

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from compile_hud.models_zoo.catalog.spec import NO_BACKEND, ModelTransform, Tolerance, Variant
+from compile_hud.models_zoo.catalog.spec import (
+    NO_BACKEND,
+    CompileSettings,
+    ModelTransform,
+    Tolerance,
+    Variant,
+)
 
 # Eight bits a weight are an error of their own, larger than that of the dtype. The worst cosine and
 # relative RMS error were measured over the zoo at tiny and small, in fp32 and bf16 (torchao 0.18).
@@ -145,6 +151,28 @@ _ROWS = (
         tolerance=_FLOAT8,
         phases=("inference",),
         summary="As default, with weights of linear layers in 8-bit floats, e4m3 (torchao).",
+    ),
+    Variant(
+        name="freezing",
+        mode="default",
+        backend="inductor",
+        compile=CompileSettings(inductor={"freezing": True}),
+        phases=("inference",),
+        summary="As default, with weights as constants that are folded and packed.",
+    ),
+    Variant(
+        name="cpp-wrapper",
+        mode="default",
+        backend="inductor",
+        compile=CompileSettings(inductor={"cpp_wrapper": True}),
+        summary="As default, with kernels called from C++ rather than Python.",
+    ),
+    Variant(
+        name="aot-inductor",
+        mode="default",
+        backend="aot_inductor",
+        phases=("inference",),
+        summary="Exported by torch.export, compiled ahead into a package, and loaded from it.",
     ),
     Variant(
         name="onnxruntime",

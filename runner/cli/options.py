@@ -120,7 +120,9 @@ def check_model_files(requests: Sequence[RunRequest], *, config: Config) -> None
         if request.resume_id is not None:
             continue
         device = "cpu" if request.device == AUTO_DEVICE else request.device
-        plan = make_plan(request.suite.selection, catalog=config.catalog, device=device)
+        plan = make_plan(
+            request.suite.selection, catalog=config.catalog, variants=config.variants, device=device
+        )
         for name, build in {item.case.model: item.workload.build for item in plan}.items():
             file = Path(build.partition(":")[0])
             # Any other build string is a module of the toolchain's interpreter.

@@ -102,9 +102,18 @@ def run_on_cluster(
     # Wrong names fail before any node is contacted.
     if earlier:
         request = resumed_request(request, earlier=earlier)
-        plan = remaining_plan(earlier, catalog=context.catalog)
+        plan = remaining_plan(
+            earlier,
+            catalog=context.catalog,
+            variants=context.variants,
+        )
     else:
-        plan = make_plan(request.selection, catalog=context.catalog, device=request.device)
+        plan = make_plan(
+            request.selection,
+            catalog=context.catalog,
+            variants=context.variants,
+            device=request.device,
+        )
     with connection(nodes.cluster), Interrupts() as interrupts:
         context.writer.drain_before_run(is_resume=bool(earlier))
         driver = _Driver(request, plan=plan, nodes=nodes, context=context)
@@ -358,7 +367,10 @@ class _Driver:
         if request.has_references:
             selection = Selection(models=tuple(REFERENCES))
             reference_plan = make_plan(
-                selection, catalog=self._context.catalog, device=request.device
+                selection,
+                catalog=self._context.catalog,
+                variants=self._context.variants,
+                device=request.device,
             )
             references = tuple(item for item in reference_plan if item.case not in self._plan)
         run = Run(

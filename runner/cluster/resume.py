@@ -11,7 +11,7 @@ from compile_hud.db.queries.runs import load_heartbeats, load_runs_of_plan
 from compile_hud.db.records.results import RunDocument, RunState
 from compile_hud.db.records.summaries import HEARTBEAT_TIMEOUT_S
 from compile_hud.db.store import Store
-from compile_hud.models_zoo.catalog.spec import ModelSpec
+from compile_hud.models_zoo.catalog.spec import ModelSpec, Variant
 from compile_hud.runner.cluster.machine_run import MachineRun
 from compile_hud.runner.errors import ResumeError
 from compile_hud.runner.execution.run_plan import ResolvedRun, RunContext, recorded_settings
@@ -45,16 +45,19 @@ def check_is_silent(store: Store, run_id: str, *, now: datetime) -> None:
 
 
 def remaining_plan(
-    earlier: Sequence[RunDocument], *, catalog: Mapping[str, ModelSpec]
+    earlier: Sequence[RunDocument],
+    *,
+    catalog: Mapping[str, ModelSpec],
+    variants: Mapping[str, Variant],
 ) -> tuple[PlannedCase, ...]:
     """Return the cases without a result in any run of the plan, except the reference cases.
 
-    Raises UnknownNameError if hud.toml no longer has a model.
+    Raises UnknownNameError if hud.toml no longer has a model or a variant.
     """
     done = {result.case for document in earlier for result in document.results}
     planned = dict.fromkeys(case for document in earlier for case in document.run.plan)
     return tuple(
-        plan_case(case, catalog=catalog)
+        plan_case(case, catalog=catalog, variants=variants)
         for case in planned
         if case not in done and not case.is_reference
     )
@@ -81,7 +84,9 @@ def resumed_run(document: RunDocument, *, context: RunContext) -> MachineRun:
     return MachineRun(
         document.run,
         sources=SourceAttacher(kept_sources(specs)),
-        references=[plan_case(case, catalog=context.catalog) for case in left],
+        references=[
+            plan_case(case, catalog=context.catalog, variants=context.variants) for case in left
+        ],
         context=context,
         results=document.results,
     )

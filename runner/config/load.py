@@ -16,10 +16,11 @@ import tomllib
 from compile_hud.db.shared.trace_paths import traces_folder
 from compile_hud.models_zoo.catalog.catalog import CATALOG
 from compile_hud.models_zoo.catalog.shapes import AXES
-from compile_hud.models_zoo.catalog.spec import ModelSpec, near_names
-from compile_hud.models_zoo.catalog.variants import MODES
+from compile_hud.models_zoo.catalog.spec import ModelSpec, Variant, near_names
+from compile_hud.models_zoo.catalog.variants import MODES, VARIANTS
 from compile_hud.runner.config.named_shapes import NamedShapeError, ShapeRule, with_shapes
 from compile_hud.runner.config.notifications import WrongReceiver, check_receiver, make_route
+from compile_hud.runner.config.own_variants import OwnVariantError, own_variant
 from compile_hud.runner.config.postgres_password import with_password
 from compile_hud.runner.config.schedules import Schedule, ScheduleError, make_schedule
 from compile_hud.runner.config.schema import ANY_KEY, SETTINGS, section_rows
@@ -60,6 +61,7 @@ class Config:
     suites: Mapping[str, Suite]
     schedules: Mapping[str, Schedule]
     catalog: Mapping[str, ModelSpec]
+    variants: Mapping[str, Variant]
     traces_folder: Path | None
     trace_rules: TraceRules
     sample_nights: int | None
@@ -205,6 +207,7 @@ def parse_config(
         suites=suites,
         schedules=_schedules(source, suites=suites, toolchains=toolchains, built=own_toolchains),
         catalog=_with_shapes(source, {**CATALOG, **installed(), **_models(source, base)}),
+        variants=_variants(source),
         traces_folder=None if traces["folder"] is None else base / traces["folder"],
         trace_rules=TraceRules(num_nights=traces["nights"], max_bytes=traces["max_size"]),
         sample_nights=samples["nights"],
@@ -450,6 +453,17 @@ def _models(source: _SettingsText, base: Path) -> dict[str, ModelSpec]:
         except OwnModelError as error:
             source.fail(f"models.{name}", key=error.key, problem=str(error))
     return models
+
+
+def _variants(source: _SettingsText) -> dict[str, Variant]:
+    """Return the built-in variants, and those of the file, each based on one before it."""
+    variants = dict(VARIANTS)
+    for name, values in _named_sections(source, "variants").items():
+        try:
+            variants[name] = own_variant(name, values, known=variants, source_name=source.name)
+        except OwnVariantError as error:
+            source.fail(f"variants.{name}", key=error.key, problem=str(error))
+    return variants
 
 
 def _with_shapes(

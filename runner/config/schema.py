@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from compile_hud.db.shared.trace_paths import PERFETTO_URL
 from compile_hud.models_zoo.catalog.shapes import AXES
 from compile_hud.runner.config.notifications import NOTIFICATION_SETTINGS, secret_source
+from compile_hud.runner.config.own_variants import VARIANT_SETTINGS
 from compile_hud.runner.config.schedules import SCHEDULE_SETTINGS
 from compile_hud.runner.config.setting import Setting
 from compile_hud.runner.config.sign_in import SIGN_IN_SETTINGS
@@ -413,6 +414,7 @@ SETTINGS = (
         description="Whether a run keeps the text of the model's files (256 KiB at most), so that"
         " comparisons and alerts show the diff of changed code.",
     ),
+    *VARIANT_SETTINGS,
     Setting(
         section="server",
         key="host",

@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from compile_hud.models_zoo.catalog.errors import UnknownNameError
 from compile_hud.models_zoo.catalog.reference_cases import REFERENCES
-from compile_hud.models_zoo.catalog.variants import VARIANTS
 from compile_hud.runner.config.load import Config, setting_error
 from compile_hud.runner.planning.plan import find_names
 from compile_hud.runner.planning.selection import choose_models, choose_shapes
@@ -37,7 +36,7 @@ def check_suite(suite: Suite, *, config: Config, overridden: Collection[str] = (
         "models": lambda: choose_models(replace(tagged, tags=()), catalog=catalog),
         "tags": lambda: choose_models(tagged, catalog=catalog),
         "exclude": lambda: choose_models(named, catalog=catalog),
-        "modes": lambda: find_names(named.modes, known=VARIANTS, kind="mode"),
+        "modes": lambda: find_names(named.modes, known=config.variants, kind="mode"),
         "shape": lambda: choose_shapes(
             choose_models(named, catalog=catalog), selection=named, device="cpu"
         ),

@@ -202,7 +202,9 @@ class Bench:
         return revision(facts) == identity and fingerprint(known) == self._run.fingerprint
 
     def _order(self, case: Case, *, num_launches: int | None = None) -> CaseOrder:
-        planned = plan_case(case, catalog=self._workspace.config.catalog)
+        planned = plan_case(
+            case, catalog=self._workspace.config.catalog, variants=self._workspace.config.variants
+        )
         settings = settings_for(case, self._settings)
         if num_launches is not None:
             settings = dataclasses.replace(

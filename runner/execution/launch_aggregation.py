@@ -232,6 +232,7 @@ def _details(reports: Sequence[LaunchReport], *, workload: Workload) -> Mapping[
             for key, value in workload.config.items()
         },
         **({"summary": workload.summary} if workload.summary else {}),
+        **({"variant": flat} if (flat := workload.compile.flat) else {}),
     }
     details["num_launches"] = len(reports)
     # `ended_by` belongs to the last launch, which left no report.

@@ -11,7 +11,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,7 +20,8 @@ from compile_hud.db.jobs.live_log import LiveLog
 from compile_hud.db.records.results import Case, CaseResult, Run, RunDocument, RunState
 from compile_hud.db.shared.model_sources import MODEL_SOURCES
 from compile_hud.db.shared.text import counted
-from compile_hud.models_zoo.catalog.spec import ModelSpec
+from compile_hud.models_zoo.catalog.spec import ModelSpec, Variant
+from compile_hud.models_zoo.catalog.variants import VARIANTS
 from compile_hud.runner.errors import ExecutorError, ResumeError, ToolchainUnusable
 from compile_hud.runner.events import (
     CaseFinished,
@@ -135,6 +136,7 @@ class RunContext:
     lock_dir: Path
     notify: Notify
     services: RunServices
+    variants: Mapping[str, Variant] = field(default_factory=lambda: VARIANTS)
 
 
 def run_plans(
@@ -416,7 +418,10 @@ def _prepare(
         plan = _plan(request, context=context)
     else:
         _check_can_resume(resumed.run, facts=facts, machine=request.machine)
-        plan = tuple(plan_case(case, catalog=context.catalog) for case in resumed.run.plan)
+        plan = tuple(
+            plan_case(case, catalog=context.catalog, variants=context.variants)
+            for case in resumed.run.plan
+        )
     names = dict.fromkeys(planned.case.model for planned in plan)
     specs = [context.catalog[name] for name in names if name in context.catalog]
     sources = kept_sources(specs)
@@ -444,6 +449,7 @@ def _plan(request: ResolvedRun, *, context: RunContext) -> tuple[PlannedCase, ..
     return make_plan(
         request.selection,
         catalog=context.catalog,
+        variants=context.variants,
         device=request.device,
         has_references=request.has_references,
     )

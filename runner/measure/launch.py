@@ -28,6 +28,7 @@ from compile_hud.runner.measure.compile.compiler import (
     unavailable_reason,
 )
 from compile_hud.runner.measure.compile.dynamo import recorded_compiles
+from compile_hud.runner.measure.compile.own_settings import applied_inductor_config
 from compile_hud.runner.measure.compile.source_locations import failure_reason
 from compile_hud.runner.measure.compile.step import compile_subject, report_counts
 from compile_hud.runner.measure.context import Context, Findings, Forward
@@ -105,6 +106,7 @@ def run_launch(request: LaunchRequest) -> LaunchReport:
         recorded_compiles(context.compiles, context.caches),
         _origins(context),
         locked_autotuning(request.settings.device_lock),
+        applied_inductor_config(request.workload.compile),
     ):
         versions = _input_versions(context)
         ending = _measure(context)

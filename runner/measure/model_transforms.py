@@ -48,12 +48,14 @@ def apply_transform(subject: Subject, *, transform: ModelTransform) -> Subject |
         if why := not_quantizable_reason(transformed, weights=transform.weights):
             raise TransformError(why)
         quantize(transformed, weights=transform.weights)
-    if transform.is_regional or transform.is_checkpointed:
+    if transform.is_regional or transform.is_checkpointed or transform.has_nested_regions:
         blocks = repeated_blocks(transformed.model)
         if not blocks:
             raise TransformError(NO_BLOCKS)
         if transform.is_checkpointed:
             _checkpoint(blocks)
+        if transform.has_nested_regions:
+            _nest(blocks)
     if transform.has_fused_optimizer:
         transformed.optimizer = optimizer_of(
             transformed.model, phase=transformed.phase, is_fused=True
@@ -72,6 +74,11 @@ def _checkpoint(blocks: Iterable[torch.nn.Module]) -> None:
     for block in blocks:
         # Dynamo traces only non-reentrant checkpoints.
         block.forward = partial(checkpoint, block.forward, use_reentrant=False)
+
+
+def _nest(blocks: Iterable[torch.nn.Module]) -> None:
+    for block in blocks:
+        block.forward = torch.compiler.nested_compile_region(block.forward)
 
 
 def _in_channels_last(subject: Subject) -> Subject:

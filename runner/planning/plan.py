@@ -38,6 +38,7 @@ def make_plan(
     catalog: Mapping[str, ModelSpec],
     device: str,
     has_references: bool = False,
+    variants: Mapping[str, Variant] = VARIANTS,
 ) -> tuple[PlannedCase, ...]:
     """Return the cases of `selection` on `device`, model by model, eager before compiled.
 
@@ -53,17 +54,21 @@ def make_plan(
         models = tuple(name for name in part.models if name not in REFERENCES)
         if models:
             chosen = replace(part, models=models)
-            planned += _plan_models(chosen, catalog=catalog, device=device)
+            planned += _plan_models(chosen, catalog=catalog, device=device, known=variants)
     return tuple({item.case.key: item for item in planned}.values())
 
 
 def _plan_models(
-    selection: Selection, *, catalog: Mapping[str, ModelSpec], device: str
+    selection: Selection,
+    *,
+    catalog: Mapping[str, ModelSpec],
+    device: str,
+    known: Mapping[str, Variant],
 ) -> tuple[PlannedCase, ...]:
     specs = choose_models(selection, catalog=catalog)
     # The variants are in the order of their table, where eager is first. Each model's first number
     # then exists before its first compilation.
-    variants = find_names(selection.modes, known=VARIANTS, kind="mode")
+    variants = find_names(selection.modes, known=known, kind="mode")
     phases = find_names(selection.phases, known=MEASURED_PHASES, kind="phase")
     dtypes = find_names(selection.dtypes, known=MEASURED_DTYPES, kind="dtype")
     shapes = choose_shapes(specs, selection=selection, device=device)
@@ -75,20 +80,21 @@ def _plan_models(
                 phase=Phase(phase),
                 shape=shape,
                 dtype=Dtype(dtype),
-                mode=VARIANTS[variant].mode,
+                mode=known[variant].mode,
                 variant=variant,
-                backend=VARIANTS[variant].backend,
+                backend=known[variant].backend,
                 device=device,
             ),
             catalog=catalog,
+            variants=known,
         )
         for spec in specs
         for shape, dtype, phase, variant in product(shapes[spec.name], dtypes, phases, variants)
-        if phase in spec.phases and phase in VARIANTS[variant].phases
+        if phase in spec.phases and phase in known[variant].phases
     )
     if not planned:
         raise UnknownNameError(
-            _nothing_planned(specs, phases=phases, variants=variants),
+            _nothing_planned(specs, phases=phases, variants=[known[name] for name in variants]),
             phases=tuple(phases),
             variants=tuple(variants),
         )
@@ -96,13 +102,14 @@ def _plan_models(
 
 
 def _nothing_planned(
-    specs: Iterable[ModelSpec], *, phases: Collection[str], variants: Collection[str]
+    specs: Iterable[ModelSpec], *, phases: Collection[str], variants: Collection[Variant]
 ) -> str:
-    theirs = {phase for name in variants for phase in VARIANTS[name].phases}
+    theirs = {phase for variant in variants for phase in variant.phases}
     if theirs.isdisjoint(phases):
         others = " or ".join(sorted(theirs))
+        names = ", ".join(variant.name for variant in variants)
         return (
-            f"nothing to measure: the phase of {', '.join(variants)} is {others},"
+            f"nothing to measure: the phase of {names} is {others},"
             f" not {' or '.join(phases)}. Select it with `--phase`."
         )
     return (
@@ -111,12 +118,17 @@ def _nothing_planned(
     )
 
 
-def plan_case(case: Case, *, catalog: Mapping[str, ModelSpec]) -> PlannedCase:
+def plan_case(
+    case: Case,
+    *,
+    catalog: Mapping[str, ModelSpec],
+    variants: Mapping[str, Variant] = VARIANTS,
+) -> PlannedCase:
     """Return `case` with its workload; raise UnknownNameError when the catalog lacks its parts."""
     known = REFERENCES if case.is_reference else with_provided(catalog, names=[case.model])
     find_names([case.model], known=known, kind="model")
-    find_names([case.variant], known=VARIANTS, kind="mode")
-    spec, variant = known[case.model], VARIANTS[case.variant]
+    find_names([case.variant], known=variants, kind="mode")
+    spec, variant = known[case.model], variants[case.variant]
     size = find_size(spec, case.shape)
     tolerance = spec.tolerance.get(case.dtype, Tolerance()).widened_by(variant.tolerance)
     return PlannedCase(
@@ -130,6 +142,7 @@ def plan_case(case: Case, *, catalog: Mapping[str, ModelSpec]) -> PlannedCase:
             dynamic=variant.dynamic,
             fullgraph=variant.fullgraph,
             transform=variant.transform,
+            compile=variant.compile,
             sweep=_sweep(spec, size=size, variant=variant, phase=case.phase),
             summary=spec.summary,
         ),

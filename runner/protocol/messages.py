@@ -15,7 +15,12 @@ from typing import Any, Literal
 from compile_hud.db.records.results import Case, Outcome
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.db.records.string_enum import StrEnum
-from compile_hud.models_zoo.catalog.spec import NO_TRANSFORM, ModelTransform
+from compile_hud.models_zoo.catalog.spec import (
+    NO_SETTINGS,
+    NO_TRANSFORM,
+    CompileSettings,
+    ModelTransform,
+)
 
 # torch.cuda.is_available() then asks NVML. It would start CUDA, which no fork could use afterwards.
 ASK_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
@@ -114,6 +119,7 @@ class Workload:
     dynamic: bool | None = None
     fullgraph: bool = False
     transform: ModelTransform = NO_TRANSFORM
+    compile: CompileSettings = NO_SETTINGS
     checkout: Checkout | None = None
     sweep: ShapeSweep | None = None
     summary: str = ""
@@ -128,11 +134,14 @@ class Workload:
         """Return the workload that `document` describes."""
         fields = dict(document)
         transform = ModelTransform(**fields.pop("treatment"))
+        settings = fields.pop("compile")
+        dynamic = {name: tuple(value) for name, value in settings["mark_dynamic"].items()}
         checkout, sweep = document.get("checkout"), document.get("sweep")
         return cls(
             **{
                 **fields,
                 "transform": transform,
+                "compile": CompileSettings(**{**settings, "mark_dynamic": dynamic}),
                 "checkout": None if checkout is None else Checkout(**checkout),
                 "sweep": sweep and ShapeSweep(axis=sweep["axis"], values=tuple(sweep["values"])),
             }

@@ -28,6 +28,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 import torch
@@ -59,6 +60,7 @@ from compile_hud.runner.protocol.messages import (
 
 # A fork answers within milliseconds, on a busy machine within a second.
 FORK_S = 10.0
+NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -188,6 +190,8 @@ def _work_of(order: Mapping[str, Any]) -> Callable[[], None]:
     of them then starts a new interpreter.
     """
     global _is_cuda_started
+    if environment := _environment_of(order):
+        return partial(_start_anew, order, environment)
     if not _is_cuda_started:
         work = _prepared(order)
         if _can_fork_use_cuda():
@@ -217,8 +221,23 @@ def _can_fork_use_cuda() -> bool:
     return status == 0
 
 
-def _start_anew(order: Mapping[str, Any]) -> NoReturn:
-    """Replace this child with a new interpreter: same process, session, log and limits."""
+def _environment_of(order: Mapping[str, Any]) -> dict[str, str]:
+    """Return the variables of the variant, which imports of torch may read."""
+    request = order.get("request", {})
+    environment: dict[str, str] = (
+        request.get("workload", {}).get("compile", {}).get("environment", {})
+    )
+    return environment
+
+
+def _start_anew(
+    order: Mapping[str, Any], environment: Mapping[str, str] = NO_VARIABLES
+) -> NoReturn:
+    """Replace this child with a new interpreter: same process, session, log and limits.
+
+    `environment` has further variables.
+    """
+    os.environ.update(environment)
     words = [sys.executable, "-m", "compile_hud.runner.worker.start", json.dumps(order)]
     os.execv(words[0], words)
 

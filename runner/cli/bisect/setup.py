@@ -100,7 +100,12 @@ def begin(
     )[0]
     device = _device(cases.device, workspace=workspace)
     planned = _one_case(
-        make_plan(request.suite.selection, catalog=workspace.config.catalog, device=device)
+        make_plan(
+            request.suite.selection,
+            catalog=workspace.config.catalog,
+            variants=workspace.config.variants,
+            device=device,
+        )
     )
     origin, revisions = _find_revisions(options, axis=axis, planned=planned)
     settings = request.suite.settings(workspace.config.measure)
@@ -196,7 +201,11 @@ def open_revisions(
     Raises UnknownNameError for a model or toolchain that is not there any more.
     """
     config, dependencies = workspace.config, workspace.dependencies
-    planned = plan_case(known.case, catalog=config.catalog)
+    planned = plan_case(
+        known.case,
+        catalog=config.catalog,
+        variants=config.variants,
+    )
     order = CaseOrder(
         run_id=known.id, case=known.case, workload=planned.workload, settings=known.settings
     )

@@ -451,7 +451,12 @@ def _measure(
 ) -> _RunPair:
     check_model_files(requests, config=workspace.config)
     # The device does not matter here: a plan has the same number of cases on each.
-    plan = make_plan(requests[0].suite.selection, catalog=workspace.config.catalog, device="cpu")
+    plan = make_plan(
+        requests[0].suite.selection,
+        catalog=workspace.config.catalog,
+        variants=workspace.config.variants,
+        device="cpu",
+    )
     limits = replace(limits, num_cases=len(plan))
     rows: dict[str, tuple[CaseComparison, ...]] = {}
     progress = new_progress(workspace)

@@ -187,7 +187,12 @@ def _plan(request: RunRequest, *, root: Path, workspace: Workspace) -> tuple[Pla
     if device == AUTO_DEVICE:
         device = "cuda" if workspace.dependencies.has_gpu() else "cpu"
     check_model_files([request], config=workspace.config)
-    plan = make_plan(request.suite.selection, catalog=workspace.config.catalog, device=device)
+    plan = make_plan(
+        request.suite.selection,
+        catalog=workspace.config.catalog,
+        variants=workspace.config.variants,
+        device=device,
+    )
     own = tuple(
         planned
         for planned in plan

@@ -6,7 +6,6 @@ import click
 
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.models_zoo.catalog.tags import tags_of
-from compile_hud.models_zoo.catalog.variants import VARIANTS
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.cli.results.shapes_table import show_shapes
 from compile_hud.runner.cli.tables import Column, print_table
@@ -69,7 +68,7 @@ def shapes(workspace: Workspace, *, patterns: tuple[str, ...], as_json: bool) ->
 @list_group.command()
 @json_option
 @with_workspace
-def modes(_workspace: Workspace, *, as_json: bool) -> None:
+def modes(workspace: Workspace, *, as_json: bool) -> None:
     """Show the modes and their variants."""
     if as_json:
         print_json(
@@ -81,15 +80,16 @@ def modes(_workspace: Workspace, *, as_json: bool) -> None:
                     "dynamic": variant.dynamic,
                     "fullgraph": variant.fullgraph,
                     "phases": list(variant.phases),
+                    "settings": variant.compile.flat,
                     "summary": variant.summary,
                 }
-                for variant in VARIANTS.values()
+                for variant in workspace.config.variants.values()
             ]
         )
         return
     rows = [
         (item.name, item.mode, item.backend, " ".join(item.phases), item.summary)
-        for item in VARIANTS.values()
+        for item in workspace.config.variants.values()
     ]
     names = ("variant", "mode", "backend", "phases", "what it is")
     print_table([Column(name=name) for name in names], rows=rows)

@@ -85,7 +85,12 @@ def _one_case(request: RunRequest, *, tool: Tool, workspace: Workspace) -> Plann
             f"--{tool} watches a GPU, and this would run on the CPU. --device cuda prints the"
             " commands all the same"
         )
-    plan = make_plan(request.suite.selection, catalog=workspace.config.catalog, device=device)
+    plan = make_plan(
+        request.suite.selection,
+        catalog=workspace.config.catalog,
+        variants=workspace.config.variants,
+        device=device,
+    )
     if len(plan) != 1:
         keys = ", ".join(planned.case.key for planned in plan[:_MAX_KEYS])
         raise click.UsageError(

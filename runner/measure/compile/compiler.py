@@ -16,6 +16,7 @@ from compile_hud.models_zoo.catalog.spec import NO_BACKEND
 from compile_hud.runner.measure.compile.cuda_graph import is_graphed
 from compile_hud.runner.measure.compile.dynamo import CompileCounts, has_recorded_cudagraphs
 from compile_hud.runner.measure.compile.instructions import InstructionCounter
+from compile_hud.runner.measure.compile.own_settings import resolve_backend
 from compile_hud.runner.measure.compile.peak_memory import CompilePeaks, recorded_peaks
 from compile_hud.runner.measure.compile.phases import CompileClock
 from compile_hud.runner.measure.device import Device
@@ -114,13 +115,19 @@ def compile_model(model: torch.nn.Module, *, case: Case, workload: Workload) -> 
     With regional compilation the repeated blocks are compiled within `model`.
     """
     options: dict[str, Any] = {
-        "backend": case.backend,
+        "backend": resolve_backend(case.backend),
         "dynamic": workload.dynamic,
         "fullgraph": workload.fullgraph,
         **compile_options(case),
     }
-    if case.backend == "inductor":
+    own = dict(workload.compile.options)
+    if own and case.backend == "inductor":
+        # torch.compile takes either a mode or options; a mode is a set of options.
+        options["options"] = {**torch._inductor.list_mode_options(case.mode), **own}
+    elif case.backend == "inductor":
         options["mode"] = case.mode
+    elif own:
+        options["options"] = {**options.get("options", {}), **own}
     if workload.transform.is_regional:
         for block in repeated_blocks(model):
             block.compile(**options)

@@ -29,6 +29,7 @@ from compile_hud.runner.measure.compile.dynamo import (
     read_guard_kinds,
     reset,
 )
+from compile_hud.runner.measure.compile.own_settings import applied_while_compiling
 from compile_hud.runner.measure.compile.peak_memory import (
     METHOD_COMPILERS,
     METHOD_DEVICE,
@@ -62,7 +63,8 @@ def compile_subject(context: Context) -> Forward:
     reset()
     load_s = _load_artifacts(request)
     forward, clock = _begin(context)
-    times = time_compilation(context.step(forward), device=context.device, clock=clock)
+    with applied_while_compiling(request.workload.compile, inputs=subject.inputs):
+        times = time_compilation(context.step(forward), device=context.device, clock=clock)
     counts = read_counts()
     if isinstance(forward, ExportedModel):
         findings.details["runtime"] = forward.facts

@@ -45,8 +45,11 @@ class Session(Protocol):
     def bind(self, inputs: Mapping[str, torch.Tensor]) -> None:
         """Bind contiguous `inputs`, which later calls read without a copy."""
 
-    def run(self) -> None:
-        """Execute once, until the outputs are written."""
+    def run(self) -> Any:
+        """Execute once, until the outputs are written.
+
+        Returns the model's outputs if they are new tensors, None if they are the bound ones.
+        """
 
 
 Load = Callable[[Export], Session]
@@ -56,7 +59,7 @@ Load = Callable[[Export], Session]
 class ExportedModel:
     """`model` in another runtime; the first call exports it and loads it there.
 
-    Every call returns the same tensors with new numbers in them, as CUDA graphs do.
+    Most runtimes return the same tensors with new numbers in each call, as CUDA graphs do.
     """
 
     model: torch.nn.Module
@@ -75,8 +78,8 @@ class ExportedModel:
         # A runtime with its own stream would start while torch still writes the inputs. A flush of
         # the L2 cache, which is no part of its time, might also still run.
         self.device.synchronize()
-        self._session.run()
-        return self._outputs
+        fresh = self._session.run()
+        return self._outputs if fresh is None else fresh
 
     @property
     def facts(self) -> dict[str, Any]:

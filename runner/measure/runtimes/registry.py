@@ -1,4 +1,4 @@
-"""The runtimes other than torch that a variant may name as its backend."""
+"""The runtimes other than torch.compile that a variant may name as its backend."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 from compile_hud.db.records.results import Case, Dtype
 from compile_hud.runner.measure.device import Device
-from compile_hud.runner.measure.runtimes import onnx_runtime, openvino, tensorrt
+from compile_hud.runner.measure.runtimes import aot_inductor, onnx_runtime, openvino, tensorrt
 from compile_hud.runner.measure.runtimes.exported import ExportedModel, Load
 
 
@@ -29,6 +29,7 @@ class Runtime:
 
 
 RUNTIMES: Mapping[str, Runtime] = {
+    "aot_inductor": Runtime(check=aot_inductor.check, load=aot_inductor.load),
     "onnxruntime": Runtime(check=onnx_runtime.check, load=onnx_runtime.load),
     "openvino": Runtime(check=openvino.check, load=openvino.load),
     "tensorrt": Runtime(check=tensorrt.check, compile_options=tensorrt.compile_options),

@@ -1,0 +1,182 @@
+"""Variants of hud.toml: `[variants.NAME]` changes a built-in way to execute a model."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from compile_hud.models_zoo.catalog.spec import NO_BACKEND, CompileSettings, Variant, near_names
+from compile_hud.models_zoo.catalog.variants import MODES, VARIANTS
+from compile_hud.runner.config.setting import Setting
+from compile_hud.runner.config.validators import flag, phases, text
+
+# The name of a variant is part of a case's key, in which `/` separates, and of globs.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+_COMPILED_ONLY = ("options", "inductor", "mark_dynamic", "sdpa", "dynamic", "fullgraph", "mode")
+
+
+SDPA = ("math", "flash", "efficient", "cudnn")
+# The runner sets these for each launch.
+_RUNNERS = re.compile(r"HUD_.*|TMPDIR|TORCHINDUCTOR_CACHE_DIR|PYTHONPATH|PYTHONSAFEPATH")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def _options(value: Any) -> Mapping[str, Any]:
+    """Return a table of settings; raise ValueError otherwise."""
+    if not isinstance(value, dict) or not all(map(_is_option, value.values())):
+        raise ValueError(
+            "a table of numbers, texts, true or false, and lists of them; names with a dot in"
+            ' quotes, such as { max_fusion_size = 32, "triton.cudagraphs" = true }'
+        )
+    return value
+
+
+def _is_option(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(isinstance(item, bool | int | float | str) for item in value)
+    return isinstance(value, bool | int | float | str)
+
+
+def _environment(value: Any) -> Mapping[str, str]:
+    """Return a table of variables, each a text; raise ValueError otherwise."""
+    problem = 'a table of texts, such as { PYTORCH_ALLOC_CONF = "expandable_segments:True" }'
+    if not isinstance(value, dict):
+        raise ValueError(problem)
+    for name, content in value.items():
+        if not isinstance(content, str) or _VARIABLE.fullmatch(name) is None or "\0" in content:
+            raise ValueError(problem)
+        if _RUNNERS.fullmatch(name):
+            raise ValueError(f"variables other than {name}, which the runner sets for each launch")
+    return value
+
+
+def _dimensions(value: Any) -> Mapping[str, tuple[int, ...]]:
+    """Return the dynamic dimensions by name of an input; raise ValueError otherwise."""
+    problem = "a table of inputs, each a list of dimensions, such as { input_ids = [0, 1] }"
+    if not isinstance(value, dict):
+        raise ValueError(problem)
+    for dimensions in value.values():
+        if not isinstance(dimensions, list) or not dimensions:
+            raise ValueError(problem)
+        if not all(isinstance(item, int) and not isinstance(item, bool) for item in dimensions):
+            raise ValueError(problem)
+    return {name: tuple(dimensions) for name, dimensions in value.items()}
+
+
+def _sdpa(value: Any) -> str:
+    """Return the name of an attention; raise ValueError otherwise."""
+    if value not in SDPA:
+        raise ValueError(f"one of {', '.join(SDPA)}")
+    return str(value)
+
+
+VARIANT_SETTINGS = tuple(
+    Setting(section="variants.NAME", key=key, accept=accept, default=default, description=line)
+    for key, accept, default, line in (
+        ("base", text, "default", "The [variant](#modes) that it changes, built-in or above it."),
+        ("mode", text, None, "Mode of torch.compile. Default: that of `base`."),
+        (
+            "backend",
+            text,
+            None,
+            "A registered backend of torch.compile, or `package.module:function`. Default: that of"
+            " `base`.",
+        ),
+        ("dynamic", flag, None, "torch.compile's `dynamic`."),
+        ("fullgraph", flag, None, "torch.compile's `fullgraph`."),
+        ("options", _options, None, "torch.compile's `options`, for the backend."),
+        (
+            "inductor",
+            _options,
+            None,
+            "Settings of `torch._inductor.config`; one that this torch lacks fails the case, with"
+            " the nearest name.",
+        ),
+        (
+            "env",
+            _environment,
+            None,
+            "Variables of the launch, for eager too; each launch then imports torch anew. They are"
+            " stored with results, so no secrets.",
+        ),
+        ("mark_dynamic", _dimensions, None, "Dynamic dimensions by name of an input."),
+        (
+            "sdpa",
+            _sdpa,
+            None,
+            "Attention of compiled code: `math`, `flash`, `efficient` or `cudnn`.",
+        ),
+        (
+            "nested_compile_region",
+            flag,
+            False,
+            "Compile repeated blocks once, as nested regions of one graph.",
+        ),
+        ("phases", phases, None, "Phases that it is measured in. Default: those of `base`."),
+        ("summary", text, None, "What it is, for lists."),
+    )
+)
+
+
+class OwnVariantError(ValueError):
+    """An invalid variant; `key` is the faulty setting, None for its name."""
+
+    def __init__(self, problem: str, *, key: str | None = None) -> None:
+        super().__init__(problem)
+        self.key = key
+
+
+def own_variant(
+    name: str, values: Mapping[str, Any], *, known: Mapping[str, Variant], source_name: str
+) -> Variant:
+    """Return the variant of a `[variants.NAME]` with `values`; raise OwnVariantError.
+
+    `known` are the variants that it may be based on.
+    """
+    if _NAME.fullmatch(name) is None:
+        raise OwnVariantError("a name has letters, digits and . _ + - only")
+    if name in VARIANTS:
+        raise OwnVariantError(f"{name} is a built-in variant; choose another name")
+    base = known.get(values["base"])
+    if base is None:
+        raise OwnVariantError(_no_such("variant", values["base"], known), key="base")
+    is_eager = base.backend in ("eager", NO_BACKEND)
+    if is_eager and values["backend"] is None:
+        for key in _COMPILED_ONLY:
+            if values[key]:
+                raise OwnVariantError(f"{base.name} compiles nothing; choose another base", key=key)
+    if values["mode"] is not None and values["mode"] not in MODES[1:]:
+        raise OwnVariantError(_no_such("mode", values["mode"], MODES[1:]), key="mode")
+    changes = {key: values[key] for key in ("mode", "dynamic", "fullgraph", "phases")}
+    backend = values["backend"] or (NO_BACKEND if is_eager else base.backend)
+    return dataclasses.replace(
+        base,
+        **{key: value for key, value in changes.items() if value is not None},
+        name=name,
+        backend=backend,
+        summary=values["summary"] or f"As {base.name}, with settings of {source_name}.",
+        transform=dataclasses.replace(
+            base.transform,
+            has_nested_regions=values["nested_compile_region"] or base.transform.has_nested_regions,
+        ),
+        compile=_settings(base.compile, values),
+    )
+
+
+def _settings(base: CompileSettings, values: Mapping[str, Any]) -> CompileSettings:
+    return CompileSettings(
+        options={**base.options, **(values["options"] or {})},
+        inductor={**base.inductor, **(values["inductor"] or {})},
+        environment={**base.environment, **(values["env"] or {})},
+        mark_dynamic={**base.mark_dynamic, **(values["mark_dynamic"] or {})},
+        sdpa=values["sdpa"] or base.sdpa,
+    )
+
+
+def _no_such(kind: str, name: str, known: Iterable[str]) -> str:
+    near = near_names(name, known)
+    return f"no {kind} {name!r}" + (
+        f"; did you mean {near}?" if near else f"; there is {', '.join(known)}"
+    )
