@@ -102,7 +102,7 @@ def test_plans_have_own_variants_after_the_built_in_ones_and_the_worker_gets_the
 @pytest.mark.parametrize(
     ("lines", "line", "words"),
     [
-        ('base = "defualt"', 2, ["default"]),
+        ('base = "dynamyc"', 2, ["dynamic"]),
         ('mode = "max-autotun"', 2, ["max-autotune"]),
         ('mode = "eager"', 2, ["reduce-overhead"]),
         ('base = "eager"\nfullgraph = true', 3, ["eager", "base"]),
