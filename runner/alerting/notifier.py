@@ -29,6 +29,7 @@ from compile_hud.db.shared.processes import this_process
 from compile_hud.db.shared.text import counted
 from compile_hud.db.shared.trend_images import draw_trends
 from compile_hud.db.store import Store
+from compile_hud.runner.alerting.alert_findings import finding_codes
 from compile_hud.runner.alerting.message_links import Linker, make_linker
 from compile_hud.runner.alerting.payload import alerts_json
 from compile_hud.runner.config.load import Config
@@ -74,6 +75,7 @@ def make_planner(workspace: Workspace, *, is_held: bool = False) -> Notification
         routes=routes_of(workspace.config),
         now=workspace.dependencies.now,
         holder=this_process() if is_held else "",
+        find=lambda alerts: finding_codes(alerts, store=workspace.store()),
     )
 
 
@@ -187,9 +189,19 @@ def weekly_items(notifications: Sequence[Notification], *, workspace: Workspace)
         until = notification.created_at
         routes = [item for item in routes_of(config) if notification.receiver in item.receivers]
         since = until - timedelta(days=7)
+        codes = (
+            finding_codes(alerts, store=store)
+            if any(route.needs_findings for route in routes)
+            else {}
+        )
         weekly = make_weekly(
             # A receiver without a route gets the digest only.
-            [alert for alert in alerts if not routes or any(r.covers(alert) for r in routes)],
+            [
+                alert
+                for alert in alerts
+                if not routes
+                or any(r.covers(alert, findings=codes.get(alert.id, ())) for r in routes)
+            ],
             fixed_ids=fixed_between(changes, since=since, until=until),
             since=since,
             until=until,

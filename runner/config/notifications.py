@@ -291,6 +291,15 @@ NOTIFICATION_SETTINGS = (
     _globs("models", "Globs of models to notify about."),
     _globs("modes", "Globs of modes or variants."),
     _globs("metrics", "Globs of metrics."),
+    _globs("machines", "Globs of machines."),
+    _globs("devices", "Globs of devices, `cpu` or `cuda`."),
+    _globs("toolchains", "Globs of toolchains."),
+    _globs("phases", "Globs of phases, `inference` or `training`."),
+    _globs("dtypes", "Globs of dtypes."),
+    _globs(
+        "findings",
+        "Globs of [findings](findings.md): one that is new since the last good run must match.",
+    ),
     _globs("owners", "Globs of owners; an alert without one fits `*` alone."),
     Setting(
         section="routes.NAME",

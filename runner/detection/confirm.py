@@ -380,10 +380,11 @@ class _Confirming:
             if alert.id not in self._early or result.method is not Method.NONE
         ]
         try:
+            planner = self._planner.with_findings(measured)
             self._store.revise_alerts(
                 lambda now: revised(measured, now=now),
                 by=JUDGE,
-                tell=lambda before, changes: self._planner.notifications(
+                tell=lambda before, changes: planner.notifications(
                     before, changes.revisions, events={}
                 ),
             )

@@ -90,6 +90,7 @@ def detect(
     alerts.extend(provisional.not_in(alerts))
     judged_runs = {run.id for run in runs}
     check()
+    planner = planner.with_findings([*alerts, *stored])
     update = store.revise_alerts(
         lambda now: update_alerts(
             alerts,

@@ -16,6 +16,7 @@ from compile_hud.db.records.notifications import (
 from compile_hud.db.records.results import Verdict
 from compile_hud.runner.analysis.alerts.severity import severity_of
 
+ANY: Final = ("*",)
 # The kinds of changes of an alert, without test messages and weekly digests.
 NOTIFIED_KINDS: Final = tuple(
     str(kind)
@@ -28,25 +29,40 @@ NOTIFIED_KINDS: Final = tuple(
 class Route:
     """The alert changes that go to `receivers`: each list must have a match.
 
-    Imported results count only with `imported`.
+    Imported results count only with `imported`. `findings` are codes of new findings behind an
+    alert; one of them must match.
     """
 
     name: str
     receivers: tuple[str, ...]
-    models: tuple[str, ...] = ("*",)
-    modes: tuple[str, ...] = ("*",)
-    metrics: tuple[str, ...] = ("*",)
-    owners: tuple[str, ...] = ("*",)
+    models: tuple[str, ...] = ANY
+    modes: tuple[str, ...] = ANY
+    metrics: tuple[str, ...] = ANY
+    owners: tuple[str, ...] = ANY
+    machines: tuple[str, ...] = ANY
+    devices: tuple[str, ...] = ANY
+    toolchains: tuple[str, ...] = ANY
+    phases: tuple[str, ...] = ANY
+    dtypes: tuple[str, ...] = ANY
+    findings: tuple[str, ...] = ANY
     severities: tuple[str, ...] = tuple(map(str, Severity))
     verdicts: tuple[str, ...] = (str(Verdict.REGRESSION),)
     news: tuple[str, ...] = NOTIFIED_KINDS
     imported: bool = False
 
-    def takes(self, alert: Alert, *, kind: AlertChangeKind) -> bool:
-        """Return whether this route sends changes of that kind about `alert`."""
-        return kind in self.news and self.covers(alert)
+    @property
+    def needs_findings(self) -> bool:
+        """Return whether the findings behind an alert decide."""
+        return self.findings != ANY
 
-    def covers(self, alert: Alert) -> bool:
+    def takes(self, alert: Alert, *, kind: AlertChangeKind, findings: Sequence[str] = ()) -> bool:
+        """Return whether this route sends changes of that kind about `alert`.
+
+        `findings` are the codes of the new ones behind it.
+        """
+        return kind in self.news and self.covers(alert, findings=findings)
+
+    def covers(self, alert: Alert, *, findings: Sequence[str] = ()) -> bool:
         """Return whether `alert` matches each list; `news` is not considered."""
         case = alert.case
         return (
@@ -57,6 +73,12 @@ class Route:
             and (_fits(self.modes, case.mode) or _fits(self.modes, case.variant))
             and _fits(self.metrics, alert.metric)
             and _fits(self.owners, alert.owner)
+            and _fits(self.machines, alert.machine)
+            and _fits(self.devices, case.device)
+            and _fits(self.toolchains, alert.toolchain)
+            and _fits(self.phases, case.phase)
+            and _fits(self.dtypes, case.dtype)
+            and (not self.needs_findings or any(_fits(self.findings, code) for code in findings))
         )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from types import MappingProxyType
 
 from compile_hud.db.records.alerts import Alert, Event
 from compile_hud.db.records.notifications import (
@@ -20,6 +21,8 @@ from compile_hud.runner.notifications.routes import Route
 
 # The confirming process releases its notifications at the end; a dead process cannot.
 MAX_HOLD = timedelta(hours=6)
+FindCodes = Callable[[Sequence[Alert]], Mapping[str, Sequence[str]]]
+NO_CODES: Mapping[tuple[str, str], Sequence[str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,12 +30,26 @@ class NotificationPlanner:
     """Makes the notifications of the detector's decisions; the store saves both together.
 
     The notifications wait until `holder`, a process that confirms suspects, releases them. An empty
-    `holder` means no wait.
+    `holder` means no wait. `find` reads the codes of the new findings behind alerts, by alert id.
     """
 
     routes: Sequence[Route] = ()
     now: Callable[[], datetime] = utc_now
     holder: str = ""
+    find: FindCodes = lambda _alerts: {}
+    # The codes by the case and runs of an alert: an alert that is new has another id in the store.
+    codes: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
+
+    def with_findings(self, alerts: Sequence[Alert]) -> NotificationPlanner:
+        """Return the planner with the findings behind `alerts`, if a route needs them.
+
+        It reads the store, so it must be called outside of a write.
+        """
+        if not any(route.needs_findings for route in self.routes):
+            return self
+        found = self.find(alerts)
+        codes = {_subject(alert): found.get(alert.id, ()) for alert in alerts}
+        return replace(self, codes={**self.codes, **codes})
 
     def notifications(
         self,
@@ -47,7 +64,9 @@ class NotificationPlanner:
         notifications = [
             notification
             for group in diff_alerts(before, after, events=events, at=at)
-            for notification in make_notifications(group, routes=self.routes, at=at)
+            for notification in make_notifications(
+                group, routes=self.routes, at=at, codes=self.codes
+            )
         ]
         if not self.holder:
             return notifications
@@ -57,13 +76,28 @@ class NotificationPlanner:
 NO_NOTIFICATIONS = NotificationPlanner()
 
 
+def _subject(alert: Alert) -> tuple[str, str]:
+    return alert.case.key, alert.first_bad.run_id
+
+
 def make_notifications(
-    group: ChangeGroup, *, routes: Sequence[Route], at: datetime
+    group: ChangeGroup,
+    *,
+    routes: Sequence[Route],
+    at: datetime,
+    codes: Mapping[tuple[str, str], Sequence[str]] = NO_CODES,
 ) -> list[Notification]:
-    """Return one notification for each receiver with a route for an alert of `group`."""
+    """Return one notification for each receiver with a route for an alert of `group`.
+
+    `codes` are those of findings, by the case and the first bad run of an alert.
+    """
     by_receiver: dict[str, dict[str, Alert]] = {}
     for route in routes:
-        taken = {alert.id: alert for alert in group.alerts if route.takes(alert, kind=group.kind)}
+        taken = {
+            alert.id: alert
+            for alert in group.alerts
+            if route.takes(alert, kind=group.kind, findings=codes.get(_subject(alert), ()))
+        }
         for receiver in route.receivers if taken else ():
             by_receiver.setdefault(receiver, {}).update(taken)
     return [

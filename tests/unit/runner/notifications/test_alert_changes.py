@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -14,7 +15,7 @@ from compile_hud.db.records.notifications import (
     Severity,
     notification_id,
 )
-from compile_hud.db.records.results import Verdict
+from compile_hud.db.records.results import Dtype, Phase, Verdict
 from compile_hud.db.records.triage import Revision
 from compile_hud.runner.analysis.alerts.severity import severity_of, worst_severity
 from compile_hud.runner.notifications.alert_changes import diff_alerts, is_current
@@ -199,12 +200,58 @@ def test_an_alert_that_is_fixed_twice_is_notified_twice() -> None:
         (Route(name="r", receivers=("ops",), owners=("bob",)), False),
         (Route(name="r", receivers=("ops",), verdicts=("improvement",)), False),
         (Route(name="r", receivers=("ops",), news=("fixed",)), False),
+        (Route(name="r", receivers=("ops",), machines=("gpu-*",)), True),
+        (Route(name="r", receivers=("ops",), machines=("cpu-*",)), False),
+        (Route(name="r", receivers=("ops",), devices=("cuda",)), True),
+        (Route(name="r", receivers=("ops",), devices=("cpu",)), False),
+        (Route(name="r", receivers=("ops",), toolchains=("night*",)), True),
+        (Route(name="r", receivers=("ops",), toolchains=("current",)), False),
+        (Route(name="r", receivers=("ops",), phases=("training",)), True),
+        (Route(name="r", receivers=("ops",), phases=("inference",)), False),
+        (Route(name="r", receivers=("ops",), dtypes=("bf*",)), True),
+        (Route(name="r", receivers=("ops",), dtypes=("fp32",)), False),
+        (Route(name="r", receivers=("ops",), findings=("graph-*",)), True),
+        (Route(name="r", receivers=("ops",), findings=("host-bound",)), False),
     ],
 )
 def test_a_route_takes_what_fits_all_of_its_lists(route: Route, is_taken: bool) -> None:
-    case = make_case(mode="max-autotune", variant="max-autotune-dynamic")
-    alert = replace(make_alert(case=case), owner="ada")
-    assert route.takes(alert, kind=AlertChangeKind.OPENED) is is_taken
+    case = make_case(
+        mode="max-autotune",
+        variant="max-autotune-dynamic",
+        device="cuda",
+        phase=Phase.TRAINING,
+        dtype=Dtype.BF16,
+    )
+    alert = make_alert(case=case, machine="gpu-7", toolchain="nightly")
+    alert = replace(alert, owner="ada")
+    taken = route.takes(alert, kind=AlertChangeKind.OPENED, findings=("graph-break",))
+    assert taken is is_taken
+
+
+def test_a_route_by_finding_reads_those_behind_the_alerts_before_the_store_is_written() -> None:
+    new = make_alert("new", first_bad=make_run_ref())
+    asked: list[str] = []
+
+    def find(alerts: Sequence[Alert]) -> dict[str, tuple[str, ...]]:
+        asked.extend(alert.id for alert in alerts)
+        return {"new": ("graph-break",)}
+
+    by_finding = Route(name="r", receivers=("ops",), findings=("graph-break",))
+    planner = NotificationPlanner(routes=[by_finding], now=lambda: START, find=find)
+    # In the store the alert has another id.
+    revisions = [Revision(alert=replace(new, id="stored"))]
+    assert planner.notifications([], revisions, events={}) == []
+    (notification,) = planner.with_findings([new]).notifications([], revisions, events={})
+    assert notification.alert_ids == ("stored",)
+    assert asked == ["new"]
+
+
+def test_routes_without_findings_read_none() -> None:
+    def find(_alerts: Sequence[Alert]) -> dict[str, tuple[str, ...]]:
+        pytest.fail("no route needs them")
+
+    planner = NotificationPlanner(routes=[Route(name="r", receivers=("ops",))], find=find)
+    assert planner.with_findings([ALERT]) is planner
 
 
 def test_each_receiver_is_notified_once_of_the_alerts_of_all_its_routes() -> None:
