@@ -32,6 +32,7 @@ from compile_hud.runner.config.schema import SETTINGS
 from compile_hud.runner.interop.importers import torchbench
 from compile_hud.runner.interop.importers import vocabulary as foreign
 from compile_hud.runner.planning.suites import BUILTIN_SUITES
+from compile_hud.runner.remedies.catalog import REMEDIES
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/*.md", "models_zoo/README.md")
@@ -249,9 +250,16 @@ def studies() -> str:
 def findings() -> str:
     """Return the table of findings."""
     return table(
-        ("finding", "meaning", "remedy", "derived from", "from a share of"),
+        ("finding", "meaning", "remedy", "derived from", "from a share of", "`hud try`"),
         (
-            (f"`{row.code}`", row.meaning, row.remedy, row.source, row.share_text)
+            (
+                f"`{row.code}`",
+                row.meaning,
+                row.remedy,
+                row.source,
+                row.share_text,
+                "yes" if row.code in REMEDIES else "-",
+            )
             for row in table_of_findings()
         ),
     )

@@ -67,6 +67,12 @@ _TABLE = (
     ("runs", "results.runs", "runs", "List the runs in the store, the newest first."),
     ("show", "results.show", "show", "Show one run, or one case of it in full."),
     (
+        "try",
+        "results.try_remedy",
+        "try_command",
+        "Measure what the remedy of a finding brings, with launches of both in turn.",
+    ),
+    (
         "modes",
         "results.modes",
         "modes",

@@ -123,27 +123,28 @@ def differences_json(
         "failed": has_failure(rows),
         "noise": {str(source): num for source, num in noise_sources(rows).items()},
         "resolution": [item.to_json() for item in resolutions(rows, fail_above=fail_above)],
-        "rows": [
-            {
-                "case": row.case.to_json(),
-                "metric": row.metric,
-                "unit": row.unit,
-                "baseline": row.baseline,
-                "candidate": row.candidate,
-                "ratio": row.comparison.ratio,
-                "machine_ratio": row.machine_ratio,
-                "interval": None
-                if row.comparison.low is None
-                else [row.comparison.low, row.comparison.high],
-                "verdict": str(row.comparison.verdict),
-                "significant": row.comparison.is_significant,
-                "relevant": row.comparison.is_relevant,
-                "reason": row.comparison.reason,
-                "decided_by": row.comparison.decided_by or None,
-                **_estimate_json(row, fail_above=fail_above),
-            }
-            for row in rows
-        ],
+        "rows": [row_json(row, fail_above=fail_above) for row in rows],
+    }
+
+
+def row_json(row: CaseComparison, *, fail_above: float) -> dict[str, Any]:
+    """Return one metric of a comparison as a JSON object."""
+    comparison = row.comparison
+    return {
+        "case": row.case.to_json(),
+        "metric": row.metric,
+        "unit": row.unit,
+        "baseline": row.baseline,
+        "candidate": row.candidate,
+        "ratio": comparison.ratio,
+        "machine_ratio": row.machine_ratio,
+        "interval": None if comparison.low is None else [comparison.low, comparison.high],
+        "verdict": str(comparison.verdict),
+        "significant": comparison.is_significant,
+        "relevant": comparison.is_relevant,
+        "reason": comparison.reason,
+        "decided_by": comparison.decided_by or None,
+        **_estimate_json(row, fail_above=fail_above),
     }
 
 

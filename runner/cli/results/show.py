@@ -32,6 +32,7 @@ from compile_hud.runner.cli.results.case_text import find_case, print_case
 from compile_hud.runner.cli.run.command import print_results
 from compile_hud.runner.cli.tables import stdout
 from compile_hud.runner.persistence.run_processes import mark_killed_runs_interrupted
+from compile_hud.runner.remedies.catalog import REMEDIES
 from compile_hud.runner.workspace import Workspace
 
 
@@ -88,6 +89,9 @@ def _show_case(document: RunDocument, key: str, *, as_json: bool) -> None:
         return
     print_case(result, own_eager_s=None if own_eager is None else own_eager.value)
     print_findings(findings)
+    for finding in findings:
+        if finding.code in REMEDIES:
+            click.echo(f"hud try {document.run.id} {key} {finding.code}")
     print_sweep(result)
     print_compile(document)
     print_compilations(result)
