@@ -486,7 +486,7 @@ def _measure(
     )
 
 
-def find_document(name: str, *, store: Store) -> RunDocument:
+def find_document(name: str, *, store: Store, has_kernels: bool = False) -> RunDocument:
     """Return the run that `name` stands for; raise NoSuchDocument when there is none."""
     path = Path(name)
     if path.is_file():
@@ -497,14 +497,14 @@ def find_document(name: str, *, store: Store) -> RunDocument:
                 f"cannot read {path}: {error}", path=path, reason=str(error)
             ) from error
     if name == PREVIOUS:
-        return load_document(store, _previous_run(store).id)
+        return load_document(store, _previous_run(store).id, has_kernels=has_kernels)
     try:
-        return load_document(store, name)
+        return load_document(store, name, has_kernels=has_kernels)
     except NotFoundError as error:
         runs = [summary.run for summary in load_runs(store, limit=_NUM_RUNS_SEARCHED)]
         at_revision = run_at_revision(name, runs)
         if at_revision is not None:
-            return load_document(store, at_revision.id)
+            return load_document(store, at_revision.id, has_kernels=has_kernels)
         if name == LATEST or any(run.id.startswith(name) for run in runs):
             # The first error is more specific: there is no run at all, or more than one.
             raise

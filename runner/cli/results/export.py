@@ -21,6 +21,7 @@ from compile_hud.runner.cli.compare.command import find_document
 from compile_hud.runner.cli.output import with_workspace
 from compile_hud.runner.cli.results.case_text import case_glob
 from compile_hud.runner.errors import DocumentNotWritten, NoSuchDocument
+from compile_hud.runner.interop.exporters.finding_tables import to_findings_csv
 from compile_hud.runner.interop.exporters.flat_tables import to_csv, to_parquet
 from compile_hud.runner.interop.exporters.mlperf import to_mll
 from compile_hud.runner.interop.exporters.openmetrics import to_openmetrics
@@ -30,6 +31,7 @@ from compile_hud.runner.workspace import Workspace
 
 ALL_RUNS = "all"
 PARQUET = "parquet"
+FINDINGS = "findings"
 
 
 def _to_mlperf(documents: Iterable[RunDocument]) -> Iterator[bytes]:
@@ -43,6 +45,7 @@ FORMATS: Mapping[str, Callable[[Iterable[RunDocument]], Iterator[bytes]]] = {
     PARQUET: to_parquet,
     "openmetrics": to_openmetrics,
     "mlperf": _to_mlperf,
+    FINDINGS: to_findings_csv,
 }
 
 
@@ -103,7 +106,12 @@ def export(
     """
     if path is None and format_name == PARQUET and sys.stdout.isatty():
         raise click.UsageError("parquet is no text for a terminal; name a file with -o")
-    chosen = _selected(_documents(run_names, workspace.store()), cases=cases, metrics=metrics)
+    if metrics and format_name == FINDINGS:
+        raise click.UsageError("findings are of cases, not of metrics; leave out --metric")
+    # The findings of a case need kernels, and the other cases of its model.
+    is_derived = format_name == FINDINGS
+    documents = _documents(run_names, workspace.store(), has_kernels=is_derived)
+    chosen = documents if is_derived else _selected(documents, cases=cases, metrics=metrics)
     first = next(chosen, None)
     if first is None:
         raise NoSuchDocument(
@@ -111,7 +119,12 @@ def export(
             f" {workspace.store().name} is empty; `hud show RUN` lists the cases of a run",
             name=workspace.store().name,
         )
-    pieces = FORMATS[format_name](itertools.chain([first], chosen))
+    whole = itertools.chain([first], chosen)
+    pieces = (
+        to_findings_csv(whole, is_chosen=_chooser(cases))
+        if is_derived
+        else FORMATS[format_name](whole)
+    )
     if path is None:
         sys.stdout.buffer.writelines(pieces)
         sys.stdout.flush()
@@ -130,37 +143,45 @@ def _write(path: Path, pieces: Iterable[bytes]) -> None:
         ) from error
 
 
-def _documents(names: Sequence[str], store: Store) -> Iterator[RunDocument]:
+def _documents(names: Sequence[str], store: Store, *, has_kernels: bool) -> Iterator[RunDocument]:
     """Yield the runs in the order of their names, each once; a run is loaded when it is due."""
     seen: set[str] = set()
-    for document in itertools.chain.from_iterable(_named(name, store) for name in names):
+    for document in itertools.chain.from_iterable(
+        _named(name, store, has_kernels=has_kernels) for name in names
+    ):
         if document.run.id not in seen:
             seen.add(document.run.id)
             yield document
 
 
-def _named(name: str, store: Store) -> Iterator[RunDocument]:
+def _named(name: str, store: Store, *, has_kernels: bool) -> Iterator[RunDocument]:
     if name != ALL_RUNS:
-        yield find_document(name, store=store)
+        yield find_document(name, store=store, has_kernels=has_kernels)
         return
     for run_id in load_run_ids(store):
-        yield load_document(store, run_id)
+        yield load_document(store, run_id, has_kernels=has_kernels)
 
 
 def _selected(
     documents: Iterable[RunDocument], *, cases: Sequence[str], metrics: Sequence[str]
 ) -> Iterator[RunDocument]:
     """Yield `documents` with the selected cases and metrics only; empty ones are left out."""
-    patterns = [case_glob(name) for name in cases]
+    is_chosen = _chooser(cases)
     for document in documents:
         fitting = (
             _with_metrics(result, metrics) if metrics else result
             for result in document.results
-            if not cases or any(fnmatchcase(result.case.key, item) for item in patterns)
+            if is_chosen(result.case.key)
         )
         results = tuple(result for result in fitting if result is not None)
         if results:
             yield replace(document, results=results)
+
+
+def _chooser(cases: Sequence[str]) -> Callable[[str], bool]:
+    """Return whether a key of a case fits one of `cases`; each fits without any."""
+    patterns = [case_glob(name) for name in cases]
+    return lambda key: not cases or any(fnmatchcase(key, item) for item in patterns)
 
 
 def _with_metrics(result: CaseResult, metrics: Sequence[str]) -> CaseResult | None:

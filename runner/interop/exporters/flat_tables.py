@@ -55,10 +55,10 @@ def to_csv(documents: Iterable[RunDocument]) -> Iterator[bytes]:
 
     No text is a formula to a spreadsheet. Parquet has every text unchanged.
     """
-    yield _csv_line(SCHEMA.names)
+    yield csv_line(SCHEMA.names)
     for document in documents:
         for row in _rows(document):
-            yield _csv_line([_cell(row[name]) for name in SCHEMA.names])
+            yield csv_line([csv_cell(row[name]) for name in SCHEMA.names])
 
 
 def to_parquet(documents: Iterable[RunDocument]) -> Iterator[bytes]:
@@ -72,12 +72,13 @@ def to_parquet(documents: Iterable[RunDocument]) -> Iterator[bytes]:
 
 def _rows(document: RunDocument) -> Iterator[dict[str, Any]]:
     for result in document.results:
-        common = {**_run_cells(document.run), **_result_cells(result)}
+        common = {**run_cells(document.run), **case_cells(result)}
         for item in result.measurements or (None,):
             yield {**common, **_measurement_cells(item)}
 
 
-def _run_cells(run: Run) -> dict[str, Any]:
+def run_cells(run: Run) -> dict[str, Any]:
+    """Return the columns of a run."""
     return {
         "run_id": run.id,
         "started_at": run.started_at,
@@ -89,7 +90,8 @@ def _run_cells(run: Run) -> dict[str, Any]:
     }
 
 
-def _result_cells(result: CaseResult) -> dict[str, Any]:
+def case_cells(result: CaseResult) -> dict[str, Any]:
+    """Return the columns of a case and its outcome."""
     return {**result.case.to_json(), "outcome": str(result.outcome), "reason": result.reason}
 
 
@@ -108,7 +110,7 @@ def _measurement_cells(item: Measurement | None) -> dict[str, Any]:
     }
 
 
-def _cell(value: Any) -> str:
+def csv_cell(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, list):
@@ -118,7 +120,7 @@ def _cell(value: Any) -> str:
     return spreadsheet_text(value) if isinstance(value, str) else repr(value)
 
 
-def _csv_line(cells: Iterable[str]) -> bytes:
+def csv_line(cells: Iterable[str]) -> bytes:
     line = io.StringIO()
     csv.writer(line, lineterminator="\n").writerow(cells)
     return line.getvalue().encode("utf-8", "replace")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from pathlib import Path
 
 import pytest
@@ -120,3 +122,21 @@ def test_a_finding_that_the_case_has_not_is_an_error_that_lists_them(
     assert result.exit_code != 0
     assert words in result.stderr
     assert terminal.executors == []
+
+
+def test_findings_are_exported_with_their_run_and_case(terminal: Terminal) -> None:
+    result = terminal.hud("export", "slow", "--format", "findings", "--case", "default")
+    assert result.exit_code == 0, result.output
+    (row,) = csv.DictReader(io.StringIO(result.stdout))
+    assert (row["run_id"], row["model"], row["variant"]) == ("slow", "bert", "default")
+    assert row["finding"] == "slower-than-eager"
+    assert float(row["cost_s"]) == pytest.approx(LEVELS["default"] - LEVELS["eager"], rel=0.01)
+    # Eager of the run is needed for it, and has no finding itself.
+    none = terminal.hud("export", "slow", "--format", "findings", "--case", "eager")
+    assert list(csv.DictReader(io.StringIO(none.stdout))) == []
+
+
+def test_findings_have_no_metrics(terminal: Terminal) -> None:
+    result = terminal.hud("export", "slow", "--format", "findings", "--metric", "latency_s")
+    assert result.exit_code == 2
+    assert "--metric" in result.stderr
