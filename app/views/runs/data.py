@@ -24,6 +24,7 @@ from compile_hud.db.records.alerts import OUTCOME, Alert
 from compile_hud.db.records.findings import Finding
 from compile_hud.runner.analysis.comparison.eager_processes import of_summaries
 from compile_hud.runner.analysis.findings.documents import (
+    case_findings,
     new_findings,
     run_findings,
 )
@@ -49,6 +50,17 @@ def _new_findings(at: StoreVersion, good_id: str, bad_id: str, case_key: str) ->
     except NotFoundError:
         return ()
     return new_findings(good, bad, case_key=case_key)
+
+
+@cached_read
+def load_case_findings(at: StoreVersion, run_id: str, case_key: str) -> Findings:
+    """Return the findings of a case in a run, none if the run was pruned or lacks the case."""
+    try:
+        document = load_profiled_document(at.store, run_id, case_key=case_key)
+    except NotFoundError:
+        return ()
+    result = next((item for item in document.results if item.case.key == case_key), None)
+    return () if result is None else case_findings(document, result)
 
 
 @cached_read

@@ -35,9 +35,10 @@ from compile_hud.app.ui.format import (
     quantity,
 )
 from compile_hud.app.ui.html import Cell, HtmlColumn, key_values, table, time_cell
-from compile_hud.app.ui.urls import decide_url, kernels_url, run_url, series_url
+from compile_hud.app.ui.urls import FINDINGS, decide_url, kernels_url, run_url, series_url
 from compile_hud.app.views.kernel_diff.links import point_link
 from compile_hud.db.records.alerts import Alert
+from compile_hud.db.records.findings import Finding
 from compile_hud.db.records.metrics import METRICS, metric_label, metric_of
 from compile_hud.db.records.results import Outcome, Verdict
 from compile_hud.db.records.summaries import OutcomePoint, TrendPoint
@@ -45,6 +46,8 @@ from compile_hud.db.shared.text import short_revision
 
 # So many of the last outcomes are shown.
 _NUM_OUTCOMES = 20
+# The tab Findings has the others.
+_NUM_FINDINGS = 3
 INTERVAL_HELP = "of the median; one sample has none"
 
 
@@ -164,6 +167,25 @@ def alert_links(page: SeriesPage, *, metric: str) -> str:
     return key_values(
         ("triage", Cell(text=alert_label(alert), href=decide_url(alert.id))) for alert in alerts
     )
+
+
+def finding_links(findings: Sequence[Finding], *, run_id: str, case_key: str) -> str:
+    """Return a row for each of the first findings of a run, which lead to all; "" for none."""
+    if not findings:
+        return ""
+    url = run_url(run_id, case_key=case_key, tab=FINDINGS)
+    texts = [
+        f"{item.code}: {_finding_cost(item)}; {item.text}" for item in findings[:_NUM_FINDINGS]
+    ]
+    if len(findings) > _NUM_FINDINGS:
+        texts.append(f"{len(findings) - _NUM_FINDINGS} more")
+    return key_values(("newest finding", Cell(text=text, href=url)) for text in texts)
+
+
+def _finding_cost(finding: Finding) -> str:
+    if finding.cost_s is None:
+        return finding.missing_cost_text
+    return quantity(finding.cost_s, "s")
 
 
 def point_table(

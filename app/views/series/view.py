@@ -51,6 +51,7 @@ from compile_hud.app.ui.urls import (
     runs_url,
 )
 from compile_hud.app.views.kernel_diff.data import load_runs_of_kernels
+from compile_hud.app.views.runs.data import load_case_findings
 from compile_hud.app.views.series import tables
 from compile_hud.app.views.series.markdown import series_csv, series_markdown
 from compile_hud.db.errors import NotFoundError
@@ -154,6 +155,11 @@ def show_header(page: SeriesPage, *, state: SeriesState) -> None:
         st.html(banner(text))
     if links := tables.alert_links(page, metric=state.metric):
         st.html(links)
+    if page.points:
+        run_id = page.points[-1].run_id
+        findings = load_case_findings(run_id, page.case.key).value
+        if links := tables.finding_links(findings, run_id=run_id, case_key=page.case.key):
+            st.html(links)
 
 
 def show_series_share(page: SeriesPage, *, state: SeriesState) -> None:

@@ -76,6 +76,18 @@ def test_a_run_names_the_first_finding_of_each_case(open_page: OpenPage) -> None
     assert "findings" not in frame
 
 
+def test_the_history_of_a_case_names_the_findings_of_its_newest_run(open_page: OpenPage) -> None:
+    page = open_page("series", case=CASE.key)
+    assert "layout-copies: 120 us;" in text_of(page)
+    (link,) = [url for url in links_of(page) if "tab=findings" in url and "run-1" in url][:1]
+    assert "No findings" not in text_of(open_page("run", **dict(_pairs(link))))
+    assert "layout-copies" not in text_of(open_page("series", case=OTHER.key))
+
+
+def _pairs(link: str) -> list[tuple[str, str]]:
+    return [(name, value) for name, _, value in (part.partition("=") for part in _query(link))]
+
+
 def test_an_alert_names_findings_that_the_last_good_run_lacks(
     store: Store, open_page: OpenPage
 ) -> None:
