@@ -402,7 +402,7 @@ dl.hud-facts dd { margin: 0; overflow-wrap: anywhere; max-width: 42em; }
 .hud-card .value.quiet { font-size: 20px; font-weight: 400; color: var(--hud-dim); }
 .hud-card .delta { margin-left: auto; white-space: nowrap; }
 .hud-card .pass { display: grid; gap: 3px; }
-.hud-card .pass a { color: var(--hud-link); text-decoration: none; }
+.hud-card .pass a { color: var(--hud-link); text-decoration: underline; }
 .hud-card .hud-bar.part { background: repeating-linear-gradient(135deg,
   color-mix(in srgb, currentColor 34%, transparent) 0 2px, transparent 2px 5px); }
 .hud-card dl { display: grid; grid-template-columns: repeat(3, auto); gap: 0 10px; margin: 0;

@@ -68,7 +68,7 @@ _TABLE = (
     ("show", "results.show", "show", "Show one run, or one case of it in full."),
     (
         "try",
-        "results.try_remedy",
+        "run.remedy",
         "try_command",
         "Measure what the remedy of a finding brings, with launches of both in turn.",
     ),

@@ -46,7 +46,7 @@ def test_from_a_regression_to_its_evidence_to_its_run(watched: Watched, address:
     expect(page).to_have_title("Overview - Compile HUD")
     page.get_by_role("article").get_by_role("link", name="bert / default").click()
 
-    expect(page.get_by_role("heading", name="bert default")).to_be_visible()
+    expect(page.get_by_role("heading", name="bert / default")).to_be_visible()
     expect(page).to_have_title("Alerts - Compile HUD")
     chart = page.get_by_test_id("stVegaLiteChart").first
     expect(chart.locator("canvas, svg").first).to_be_visible()

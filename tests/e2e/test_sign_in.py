@@ -125,7 +125,7 @@ def test_link_of_an_alert_leads_through_the_sign_in_to_the_alert(
     expect(page.get_by_text("+20.0 %")).to_have_count(0)
     sign_in(page, "eve")
     expect(page).to_have_url(dashboard.url + PATH)
-    expect(page.get_by_role("heading", name="bert default +20.0 %")).to_be_visible()
+    expect(page.get_by_role("heading", name="bert / default: latency +20.0 %")).to_be_visible()
     # A viewer looks, and that is all.
     expect(page.get_by_text("eve@example.org is a viewer; triaging alerts")).to_be_visible()
     expect(page.get_by_role("button", name="Noise")).to_have_count(0)

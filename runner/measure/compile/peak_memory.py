@@ -121,7 +121,7 @@ class CompilerSampler:
     def start(self) -> None:
         """Start sampling if this system lists the children of a process."""
         if (self._proc / "thread-self" / "children").exists():
-            self._bytes_before = _compilers_bytes(self._proc) or 0
+            self._bytes_before = _compilers_bytes(self._proc)
             self.missing = NO_COMPILER
             self._thread.start()
 
@@ -146,15 +146,16 @@ class CompilerSampler:
 
     def sample(self) -> None:
         """Take one sample."""
-        total = _compilers_bytes(self._proc)
-        if total is not None:
-            self.peak_bytes = max(self.peak_bytes or 0, total - self._bytes_before)
+        growth = _compilers_bytes(self._proc) - self._bytes_before
+        # Processes from before that did not grow compiled nothing.
+        if growth > 0:
+            self.peak_bytes = max(self.peak_bytes or 0, growth)
             self.missing = ""
 
 
-def _compilers_bytes(proc: Path) -> int | None:
-    """Return the memory of all running descendants of this process, None without any."""
-    total = None
+def _compilers_bytes(proc: Path) -> int:
+    """Return the memory of all running descendants of this process."""
+    total = 0
     own = _text(f"{proc}/self/cmdline")
     waiting = [(f"{proc}/self", own)]
     while waiting:
@@ -165,7 +166,7 @@ def _compilers_bytes(proc: Path) -> int | None:
             waiting.append((process, command))
             # A child that has not started its program yet still has the memory of this process.
             if command and command != own:
-                total = (total or 0) + _process_bytes(process, is_fork=command == parents_command)
+                total += _process_bytes(process, is_fork=command == parents_command)
     return total
 
 

@@ -55,7 +55,7 @@ def test_dashboard_without_sign_in_only_shows(
     open_page: OpenPage, words: SnapshotAssertion
 ) -> None:
     page = open_page("alerts", alert=ID)
-    assert "bert default +20.0 %" in text_of(page)
+    assert "bert / default: latency +20.0 %" in text_of(page)
     assert texts_of(page, "notice") == words
     assert labels(page) == []
 

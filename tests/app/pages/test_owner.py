@@ -51,7 +51,7 @@ def test_before_the_sign_in_pages_only_show_and_say_what_to_do(
     open_page: OpenPage, words: SnapshotAssertion
 ) -> None:
     page = open_page("alerts", alert=ID)
-    assert "bert default +20.0 %" in text_of(page)
+    assert "bert / default: latency +20.0 %" in text_of(page)
     assert texts_of(page, "notice") == words
     assert text_of(page).rpartition("store ")[2] == words
     assert [button.label for button in page.button] == []

@@ -44,7 +44,7 @@ def test_the_first_bad_toolchain_is_reported_with_its_evidence(
     lines = result.stdout.splitlines()
     assert lines[0] == words
     assert lines[1] == words
-    assert lines[2].startswith("change: latency_cpu_s +2")
+    assert lines[2].startswith("change: latency (CPU time) +2")
     assert lines[2] == words
     assert lines[3].startswith("between the ends: +2")
     assert lines[4] == words

@@ -13,6 +13,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.errors import NotFoundError
+from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.records.results import Outcome
 from compile_hud.runner.cli.main import main
 from compile_hud.runner.cli.option_types import Percentage
@@ -343,7 +344,7 @@ def test_compare_exits_with_0_on_equal_files_and_1_on_a_slower_one(terminal: Ter
     assert "0 regression" in same.stdout
     slower = terminal.hud("compare", "a.json", "slow.json", "--fail-above", "15%")
     assert slower.exit_code == 1
-    assert "latency_s" in slower.stdout
+    assert metric_label("latency_s") in slower.stdout
     assert "+100.0 %" in slower.stdout
     document = json.loads(terminal.hud("compare", "a.json", "slow.json", "--json").stdout)
     assert document["failed"] is True

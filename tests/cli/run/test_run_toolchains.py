@@ -13,6 +13,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.queries.runs import load_runs
+from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.records.results import Outcome
 from compile_hud.runner.execution.executor import CaseOrder
 from tests.support.builders import make_alert
@@ -113,7 +114,7 @@ def test_a_regression_of_one_toolchain_is_notified_with_its_name(
     result = terminal.hud(*BOTH)
     assert result.exit_code == 1
     (line,) = [line for line in result.stderr.splitlines() if line.startswith("regression: ")]
-    assert f"{new[0].metric} in night: " in line
+    assert f"{metric_label(new[0].metric)} in night: " in line
 
 
 def test_an_unknown_toolchain_is_reported_before_anything_starts(

@@ -117,7 +117,7 @@ def test_an_event_lists_its_alerts() -> None:
     alerts = [make_alert(f"a{number}") for number in range(22)]
     text = event_markdown("many are slower", alerts, command="")
     assert text.startswith("`many are slower`\n")
-    assert text.count(": +20.0 % (open)") == 20
+    assert text.count("+20.0 %` (open)") == 20
     assert "- 2 more\n" in text
 
 

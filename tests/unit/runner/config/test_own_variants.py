@@ -10,6 +10,7 @@ from compile_hud.models_zoo.catalog.catalog import CATALOG
 from compile_hud.models_zoo.catalog.spec import NO_BACKEND, Variant
 from compile_hud.models_zoo.catalog.variants import VARIANTS
 from compile_hud.runner.config.load import parse_config
+from compile_hud.runner.config.own_variants import VARIANT_SETTINGS, OwnVariantError, own_variant
 from compile_hud.runner.errors import ConfigError
 from compile_hud.runner.planning.plan import make_plan, plan_case
 from compile_hud.runner.planning.suites import Selection
@@ -85,6 +86,13 @@ def test_a_variant_of_eager_is_compared_with_eager() -> None:
     content = '[variants.arena]\nbase = "eager"\nenv = { MALLOC_ARENA_MAX = "1" }'
     arena = variants_of(content)["arena"]
     assert (arena.mode, arena.backend) == ("eager", NO_BACKEND)
+
+
+def test_an_invalid_variant_names_the_setting_at_fault() -> None:
+    values = {**dict.fromkeys(row.key for row in VARIANT_SETTINGS), "base": "nothing"}
+    with pytest.raises(OwnVariantError) as caught:
+        own_variant("mine", values, known=VARIANTS, source_name="hud.toml")
+    assert caught.value.key == "base"
 
 
 def test_plans_have_own_variants_after_the_built_in_ones_and_the_worker_gets_them() -> None:

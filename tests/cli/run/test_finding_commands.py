@@ -11,7 +11,7 @@ import pytest
 from compile_hud.db.ingest.results import put_documents
 from compile_hud.db.records.results import Measurement
 from compile_hud.models_zoo.catalog.variants import VARIANTS
-from compile_hud.runner.cli.results.try_remedy import DEFAULT_MINUTES
+from compile_hud.runner.cli.run.remedy import DEFAULT_MINUTES
 from compile_hud.runner.execution.executor import CaseOrder
 from compile_hud.runner.protocol.messages import LaunchReport
 from tests.support.builders import (
