@@ -25,7 +25,7 @@ from compile_hud.db.records.results import CaseResult, Outcome
 from compile_hud.runner.execution.ahead.host_lane import open_end
 from compile_hud.runner.execution.case_session import LocalSession
 from compile_hud.runner.execution.executor import CaseOrder
-from compile_hud.runner.execution.worker_process import WorkerHost
+from compile_hud.runner.execution.worker_process import WorkerHost, descendants
 from compile_hud.runner.protocol.messages import LaunchReport
 
 _POLL_S = 0.02
@@ -169,7 +169,7 @@ class HostLane:
     def _signal(self, number: signal.Signals) -> None:
         if self._host.pid is None:
             return
-        for pid in _descendants(self._host.pid):
+        for pid in descendants(self._host.pid):
             try:
                 os.kill(pid, number)
             except ProcessLookupError:
@@ -378,16 +378,3 @@ def _prepared(
             break
         time.sleep(_POLL_S)
     return ready, waiting
-
-
-def _descendants(pid: int) -> list[int]:
-    pids = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            children = [int(word) for word in task.read_text(encoding="ascii").split()]
-        except OSError:
-            # The thread ended meanwhile.
-            continue
-        for child in children:
-            pids += [child, *_descendants(child)]
-    return pids

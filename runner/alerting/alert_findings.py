@@ -32,8 +32,8 @@ def alert_findings(alerts: Sequence[Alert], *, store: Store) -> dict[str, list[d
 
 def finding_codes(alerts: Sequence[Alert], *, store: Store) -> dict[str, tuple[str, ...]]:
     """Return the codes of the new findings of each alert, by its id."""
-    found = alert_findings(alerts, store=store)
-    return {name: tuple(item["code"] for item in items) for name, items in found.items()}
+    findings = alert_findings(alerts, store=store)
+    return {name: tuple(item["code"] for item in items) for name, items in findings.items()}
 
 
 def _of_pair(store: Store, good_id: str, bad_id: str, key: str) -> tuple[Finding, ...]:

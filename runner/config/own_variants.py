@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -14,7 +15,10 @@ from compile_hud.runner.config.validators import flag, phases, text
 
 # The name of a variant is part of a case's key, in which `/` separates, and of globs.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
-_COMPILED_ONLY = ("options", "inductor", "mark_dynamic", "sdpa", "dynamic", "fullgraph", "mode")
+_COMPILED_ONLY = (
+    *("options", "inductor", "mark_dynamic", "sdpa"),
+    *("dynamic", "fullgraph", "mode", "nested_compile_region"),
+)
 
 
 SDPA = ("math", "flash", "efficient", "cudnn")
@@ -35,8 +39,10 @@ def _options(value: Any) -> Mapping[str, Any]:
 
 def _is_option(value: Any) -> bool:
     if isinstance(value, list):
-        return all(isinstance(item, bool | int | float | str) for item in value)
-    return isinstance(value, bool | int | float | str)
+        return all(not isinstance(item, list) and _is_option(item) for item in value)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, bool | int | str)
 
 
 def _environment(value: Any) -> Mapping[str, str]:
@@ -151,6 +157,8 @@ def own_variant(
         raise OwnVariantError(_no_such("mode", values["mode"], MODES[1:]), key="mode")
     changes = {key: values[key] for key in ("mode", "dynamic", "fullgraph", "phases")}
     backend = values["backend"] or (NO_BACKEND if is_eager else base.backend)
+    if is_eager and values["backend"] and changes["mode"] is None:
+        changes["mode"] = "default"
     return dataclasses.replace(
         base,
         **{key: value for key, value in changes.items() if value is not None},

@@ -13,7 +13,7 @@ from compile_hud.runner.analysis.comparison.paired import PairStandard, compare_
 from compile_hud.runner.analysis.comparison.runs import CaseComparison
 from compile_hud.runner.analysis.stats.rounds import results_by_case
 from compile_hud.runner.errors import ExecutorError
-from compile_hud.runner.execution.environment import fingerprint, revision
+from compile_hud.runner.execution.environment import compares, revision
 from compile_hud.runner.execution.executor import CaseOrder, Executor
 from compile_hud.runner.execution.local_executor import executor_maker
 from compile_hud.runner.execution.paired_launches import (
@@ -199,7 +199,7 @@ class Bench:
     def _is_as(self, facts: Mapping[str, Any], identity: str) -> bool:
         """Return whether an environment has the revision `identity` and compares with the run."""
         known = {**facts, "num_threads": self._settings.num_threads}
-        return revision(facts) == identity and fingerprint(known) == self._run.fingerprint
+        return revision(facts) == identity and compares(known, self._run)
 
     def _order(self, case: Case, *, num_launches: int | None = None) -> CaseOrder:
         planned = plan_case(

@@ -283,6 +283,8 @@ class LocalSession:
             oracle_dir=self._oracle_dir,
             known_code=self._known_code if number == 0 else {},
         )
+        # The start of a host belongs to no case.
+        self._host.wait_ready()
         started_s = time.monotonic()
         ending = self._host.ask(
             {"action": "launch", "request": request.to_json()},

@@ -7,6 +7,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from compile_hud.db.records.results import Run
+
 # Two results compare only if these facts are equal. Torch's version is not among them: it is the
 # revision, whose effect is measured. The host name is not either: machines of one kind compare.
 COMPARABILITY_KEYS = (
@@ -24,6 +26,15 @@ COMPARABILITY_KEYS = (
 OPTIONAL_KEYS = ("compile_ahead",)
 # On a CPU these facts depend on the build of torch, which is part of the revision.
 GPU_KEYS = ("driver_version", "cuda_version")
+
+
+def compares(facts: Mapping[str, Any], run: Run) -> bool:
+    """Return whether launches that compile alone under `facts` compare with `run`.
+
+    Their latencies do also if the run compiled ahead; only its compile times do not.
+    """
+    alone = {key: value for key, value in run.environment.items() if key not in OPTIONAL_KEYS}
+    return fingerprint(facts) in (run.fingerprint, fingerprint(alone))
 
 
 def fingerprint(facts: Mapping[str, Any]) -> str:

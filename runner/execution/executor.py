@@ -16,7 +16,8 @@ from compile_hud.runner.protocol.messages import LaunchReport, MeasureSettings, 
 class CaseOrder:
     """A case to execute, with its workload and its measurement settings.
 
-    With `skips_same_code` a case is not sampled if another variant of the run is the same program.
+    With `skips_same_code` a case is not sampled if a variant before it in the plan, by `position`,
+    is the same program.
     """
 
     run_id: str
@@ -24,6 +25,7 @@ class CaseOrder:
     workload: Workload
     settings: MeasureSettings
     skips_same_code: bool = False
+    position: int = 0
 
 
 class CaseSession(Protocol):

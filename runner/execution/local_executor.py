@@ -55,16 +55,23 @@ class _Programs:
     """
 
     def __init__(self) -> None:
-        self._variants: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        self._orders: defaultdict[str, dict[str, CaseOrder]] = defaultdict(dict)
 
     def others(self, order: CaseOrder) -> dict[str, str]:
-        """Return the measured variant of each known program, without the variant of `order`."""
-        known = self._variants[_subject_key(order)]
-        return {name: variant for name, variant in known.items() if variant != order.case.variant}
+        """Return the measured variant of each known program that precedes `order` in the plan."""
+        known = self._orders[_subject_key(order)]
+        return {
+            name: first.case.variant
+            for name, first in known.items()
+            if first.case.variant != order.case.variant and first.position <= order.position
+        }
 
     def add(self, order: CaseOrder, name: str) -> str:
-        """Remember the variant of `order` as the program `name`; return the first such variant."""
-        return self._variants[_subject_key(order)].setdefault(name, order.case.variant)
+        """Remember the variant of `order` as the program `name`; return the first in the plan."""
+        known = self._orders[_subject_key(order)]
+        if name not in known or order.position < known[name].position:
+            known[name] = order
+        return known[name].case.variant
 
     def note(self, order: CaseOrder, result: CaseResult) -> CaseResult:
         """Remember the program of `result`; add a warning if another variant has the same one."""

@@ -57,14 +57,16 @@ def measure_with_retries(
     *,
     measure_case: Callable[[Sequence[PairSide]], Sequence[CaseResult]],
     is_stopped: Callable[[], bool],
+    earlier: Sequence[str] = (),
 ) -> tuple[CaseResult, ...]:
     """Return the results of a case, retried on infrastructure failures.
 
     It is measured at most MAX_ATTEMPTS times, and not again once `is_stopped`. A warning of the
-    result lists the failed attempts. Raises DeviceUnavailable and DiskFull of the last attempt.
+    result lists the failed attempts, and the reasons of `earlier` ones. Raises
+    DeviceUnavailable and DiskFull of the last attempt.
     """
-    reasons: list[str] = []
-    for _ in range(MAX_ATTEMPTS):
+    reasons = list(earlier)
+    for _ in range(MAX_ATTEMPTS - len(earlier)):
         results = measure_case(sides)
         disturbed = [result for result in results if is_infrastructure_failure(result)]
         if not disturbed or is_stopped():

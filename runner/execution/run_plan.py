@@ -236,9 +236,10 @@ class _Execution:
                     workload=planned.workload,
                     settings=settings_for(planned.case, self._settings),
                     skips_same_code=True,
+                    position=position,
                 ),
             )
-            for planned in self._plan
+            for position, planned in enumerate(self._plan)
             if planned.case.key not in done
         ]
 
@@ -294,12 +295,17 @@ def _execute(
             for results in _measured(coming, measure_case=measure_case, ahead=ahead, stop=stop):
                 for execution, result in zip(executions, results, strict=True):
                     execution.write(result)
-            if not stop.were_requested():
+            if not stop.were_requested() or _is_complete(executions[0]):
                 _defer(executions, cases=left, budget=budget, context=context)
                 state = RunState.FINISHED
     finally:
         for execution in started:
             execution.end(state)
+
+
+def _is_complete(execution: _Execution) -> bool:
+    """Return whether each case has a result, even if a stop came at the end."""
+    return len(execution.results) == len(execution.run.plan)
 
 
 def _case_of(sides: Sequence[PairSide]) -> Case:

@@ -22,6 +22,8 @@ from compile_hud.runner.protocol.messages import ASK_NVML, PROTOCOL_VERSION
 from compile_hud.runner.system.processes import SAFE_PATH_VARIABLE
 
 LOG_TAIL_BYTES = 16_384
+# A host ends its children at once; one that hangs is killed.
+CLOSE_S = 60.0
 # Every process of a case inherits this variable, in any session and under any parent.
 HOST_VARIABLE = "HUD_WORKER_HOST"
 
@@ -88,6 +90,13 @@ class WorkerHost:
         if self._host is not None:
             _set_cores(self._host.pid, cores)
 
+    def widen(self) -> None:
+        """Let the running child use all cores that this process may use."""
+        if self._host is not None:
+            for pid in descendants(self._host.pid):
+                for thread in _threads(pid):
+                    _set_cores(thread, frozenset(os.sched_getaffinity(0)))
+
     def close(self) -> None:
         """End the host, which kills its children when its standard input ends."""
         host, self._host = self._host, None
@@ -100,7 +109,11 @@ class WorkerHost:
             host.stdin.close()
         except OSError:
             host.kill()
-        host.wait()
+        try:
+            host.wait(CLOSE_S)
+        except subprocess.TimeoutExpired:
+            host.kill()
+            host.wait()
         host.stdout.close()
 
     def ask(self, order: dict[str, Any], *, log: Path, timeout_s: float) -> Ending:
@@ -215,6 +228,28 @@ class WorkerHost:
             "HF_HUB_OFFLINE": "1",
             **self._environment,
         }
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the processes that `pid` and its children started."""
+    pids: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            children = [int(word) for word in task.read_text(encoding="ascii").split()]
+        except OSError:
+            # The thread ended meanwhile.
+            continue
+        for child in children:
+            pids += [child, *descendants(child)]
+    return pids
+
+
+def _threads(pid: int) -> list[int]:
+    try:
+        return [int(name) for name in os.listdir(f"/proc/{pid}/task")]
+    except OSError:
+        # The process ended meanwhile.
+        return []
 
 
 def _set_cores(pid: int, cores: frozenset[int]) -> None:

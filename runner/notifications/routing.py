@@ -47,8 +47,12 @@ class NotificationPlanner:
         """
         if not any(route.needs_findings for route in self.routes):
             return self
-        found = self.find(alerts)
-        codes = {_subject(alert): found.get(alert.id, ()) for alert in alerts}
+        by_alert = self.find(alerts)
+        codes: dict[tuple[str, str], tuple[str, ...]] = {}
+        for alert in alerts:
+            # The alerts of a case about its latency, memory and outcome have the same findings.
+            known = codes.get(_subject(alert), ())
+            codes[_subject(alert)] = (*known, *by_alert.get(alert.id, ()))
         return replace(self, codes={**self.codes, **codes})
 
     def notifications(

@@ -36,7 +36,7 @@ class RemedyError(RunnerError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remedy:
+class CaseRemedy:
     """The case with the remedy, and its name for sentences."""
 
     name: str
@@ -44,7 +44,7 @@ class Remedy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Subject:
+class _CaseParts:
     case: Case
     catalog: Mapping[str, ModelSpec]
     variants: Mapping[str, Variant]
@@ -53,7 +53,7 @@ class _Subject:
         return plan_case(case, catalog=self.catalog, variants=self.variants)
 
 
-_Make = Callable[[_Subject], Remedy]
+_Make = Callable[[_CaseParts], CaseRemedy]
 
 
 def make_remedy(
@@ -62,7 +62,7 @@ def make_remedy(
     *,
     catalog: Mapping[str, ModelSpec],
     variants: Mapping[str, Variant] = VARIANTS,
-) -> Remedy:
+) -> CaseRemedy:
     """Return the remedy of the finding `code` in `case`.
 
     Raises RemedyError, and UnknownNameError if the catalog lacks a part of the case.
@@ -74,13 +74,13 @@ def make_remedy(
             f" measurement can try; the remedies of {', '.join(sorted(REMEDIES))} can be tried",
             code=code,
         )
-    return make(_Subject(case=case, catalog=catalog, variants=variants))
+    return make(_CaseParts(case=case, catalog=catalog, variants=variants))
 
 
 def _by_variant(names: Mapping[str, str]) -> _Make:
     """Return a maker of the case under the variant that `names` has for its own."""
 
-    def make(subject: _Subject) -> Remedy:
+    def make(subject: _CaseParts) -> CaseRemedy:
         name = names.get(subject.case.variant)
         if name is None:
             raise RemedyError(
@@ -93,37 +93,37 @@ def _by_variant(names: Mapping[str, str]) -> _Make:
     return make
 
 
-def _under(subject: _Subject, name: str) -> Remedy:
+def _under(subject: _CaseParts, name: str) -> CaseRemedy:
     variant = find_named(name, known=subject.variants, kind="mode")
     case = subject.case
     if str(case.phase) not in variant.phases:
         raise RemedyError(f"{name} is measured in {' and '.join(variant.phases)}", variant=name)
     changed = replace(case, variant=name, mode=variant.mode, backend=variant.backend)
-    return Remedy(name=name, planned=subject.plan(changed))
+    return CaseRemedy(name=name, planned=subject.plan(changed))
 
 
-def _with_cuda_graphs(subject: _Subject) -> Remedy:
+def _with_cuda_graphs(subject: _CaseParts) -> CaseRemedy:
     _check_cuda(subject.case, "CUDA graphs")
     return _by_variant(_CUDA_GRAPHS)(subject)
 
 
-def _with_tf32(subject: _Subject) -> Remedy:
+def _with_tf32(subject: _CaseParts) -> CaseRemedy:
     _check_cuda(subject.case, "TF32")
     if subject.case.dtype is not Dtype.FP32:
         raise RemedyError(f"TF32 computes fp32 products, and this case has {subject.case.dtype}")
-    return Remedy(name="tf32", planned=subject.plan(replace(subject.case, dtype=Dtype.TF32)))
+    return CaseRemedy(name="tf32", planned=subject.plan(replace(subject.case, dtype=Dtype.TF32)))
 
 
-def _with_segments(subject: _Subject) -> Remedy:
+def _with_segments(subject: _CaseParts) -> CaseRemedy:
     _check_cuda(subject.case, "CUDA's allocator")
     planned = subject.plan(subject.case)
     settings = planned.workload.compile
     changed = replace(settings, environment={**settings.environment, **_ALLOCATOR})
     workload = replace(planned.workload, compile=changed)
-    return Remedy(name="expandable segments", planned=replace(planned, workload=workload))
+    return CaseRemedy(name="expandable segments", planned=replace(planned, workload=workload))
 
 
-def _with_mask(subject: _Subject) -> Remedy:
+def _with_mask(subject: _CaseParts) -> CaseRemedy:
     """Return the case with a mask in its inputs: by its size, or the shape `SIZE_masked`."""
     shape = subject.case.shape
     if shape.endswith(_UNMASKED):
@@ -136,16 +136,16 @@ def _with_mask(subject: _Subject) -> Remedy:
                 f"{spec.name} has no shape {masked}: its inputs have a mask already, or take none",
                 shape=masked,
             )
-    return Remedy(name="a mask", planned=subject.plan(replace(subject.case, shape=masked)))
+    return CaseRemedy(name="a mask", planned=subject.plan(replace(subject.case, shape=masked)))
 
 
-def _in_eager(subject: _Subject) -> Remedy:
+def _in_eager(subject: _CaseParts) -> CaseRemedy:
     if subject.case.is_eager:
         raise RemedyError("this case is eager")
     return _under(subject, "eager")
 
 
-def _with_fused_adamw(subject: _Subject) -> Remedy:
+def _with_fused_adamw(subject: _CaseParts) -> CaseRemedy:
     if subject.case.phase is not Phase.TRAINING:
         raise RemedyError("only training has a step of the optimizer")
     return _by_variant(_FUSED_ADAMW)(subject)

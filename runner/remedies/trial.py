@@ -16,7 +16,7 @@ from compile_hud.runner.execution.executor import CaseOrder, Executor
 from compile_hud.runner.execution.paired_launches import PairLimits, PairSide, measure_pair
 from compile_hud.runner.planning.plan import PlannedCase
 from compile_hud.runner.protocol.messages import MeasureSettings
-from compile_hud.runner.remedies.catalog import Remedy
+from compile_hud.runner.remedies.catalog import CaseRemedy
 from compile_hud.runner.system.interrupts import Interrupts
 from compile_hud.runner.system.locks import device_lock
 
@@ -33,7 +33,7 @@ class TrialDependencies:
 
 def try_remedy(
     planned: PlannedCase,
-    remedy: Remedy,
+    remedy: CaseRemedy,
     *,
     settings: MeasureSettings,
     limits: PairLimits,

@@ -101,7 +101,8 @@ def find_masked_changes(
     a share of the latency, `latency_floor` that of the latency itself. A case with fewer than
     MIN_VARIANCES long chains has none: nothing separates the kernel from the machine.
     """
-    if latencies_s.size < DEFAULT_CONFIG.min_noise_points + DEFAULT_CONFIG.sustained_points:
+    num_needed = DEFAULT_CONFIG.min_noise_points + DEFAULT_CONFIG.sustained_points
+    if not chains or latencies_s.size < num_needed:
         return []
     latency_s = float(np.median(latencies_s))
     table = _at_common_speed(chains, latency_s=latency_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import click
@@ -9,9 +10,11 @@ import click
 from compile_hud.db.queries.results import load_document, load_result_summaries
 from compile_hud.db.queries.runs import load_run
 from compile_hud.db.queries.series import load_histories
-from compile_hud.db.records.results import REFERENCE_FAMILY, Run, RunDocument
+from compile_hud.db.records.findings import Finding
+from compile_hud.db.records.results import REFERENCE_FAMILY, Case, Run, RunDocument
 from compile_hud.db.shared.model_code import revisions_text
 from compile_hud.db.store import Store
+from compile_hud.models_zoo.catalog.errors import UnknownNameError
 from compile_hud.runner.analysis.comparison.eager_processes import of_results
 from compile_hud.runner.analysis.findings.documents import (
     case_findings,
@@ -31,8 +34,9 @@ from compile_hud.runner.cli.results.case_tables import (
 from compile_hud.runner.cli.results.case_text import find_case, print_case
 from compile_hud.runner.cli.run.command import print_results
 from compile_hud.runner.cli.tables import stdout
+from compile_hud.runner.config.load import Config
 from compile_hud.runner.persistence.run_processes import mark_killed_runs_interrupted
-from compile_hud.runner.remedies.catalog import REMEDIES
+from compile_hud.runner.remedies.catalog import RemedyError, make_remedy
 from compile_hud.runner.workspace import Workspace
 
 
@@ -53,7 +57,7 @@ def show(workspace: Workspace, *, run_id: str, case_name: str | None, as_json: b
         case = find_case(load_result_summaries(store, run.id), case_name, run=run.id).case
         # The findings of a case need its kernels and those of eager, not those of other models.
         document = load_document(store, run.id, has_kernels=True, case_key=case.key)
-        _show_case(document, case.key, as_json=as_json)
+        _show_case(document, case.key, as_json=as_json, config=workspace.config)
         return
     document = load_document(store, run_id, has_kernels=as_json)
     if as_json:
@@ -79,7 +83,7 @@ def show(workspace: Workspace, *, run_id: str, case_name: str | None, as_json: b
     print_compile(document)
 
 
-def _show_case(document: RunDocument, key: str, *, as_json: bool) -> None:
+def _show_case(document: RunDocument, key: str, *, as_json: bool, config: Config) -> None:
     result = next(item for item in document.results if item.case.key == key)
     own_eager = of_results(document.results).get(key)
     findings = case_findings(document, result)
@@ -89,14 +93,26 @@ def _show_case(document: RunDocument, key: str, *, as_json: bool) -> None:
         return
     print_case(result, own_eager_s=None if own_eager is None else own_eager.value)
     print_findings(findings)
-    for finding in findings:
-        if finding.code in REMEDIES:
-            click.echo(f"hud try {document.run.id} {key} {finding.code}")
+    _print_trials(document.run, result.case, findings=findings, config=config)
     print_sweep(result)
     print_compile(document)
     print_compilations(result)
     print_caches(result)
     print_compiler_log(result)
+
+
+def _print_trials(run: Run, case: Case, *, findings: Sequence[Finding], config: Config) -> None:
+    """Print the commands that measure the remedies of findings, where one can run here."""
+    if run.toolchain not in config.toolchains:
+        return
+    for finding in findings:
+        try:
+            remedy = make_remedy(
+                case, finding.code, catalog=config.catalog, variants=config.variants
+            )
+        except (RemedyError, UnknownNameError):
+            continue
+        click.echo(f"try {remedy.name}: hud try {run.id} {case.key} {finding.code}")
 
 
 def _machine_of(run: Run, *, store: Store) -> str:

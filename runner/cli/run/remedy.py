@@ -25,7 +25,7 @@ from compile_hud.runner.execution.paired_launches import PairLimits
 from compile_hud.runner.execution.run_plan import recorded_settings
 from compile_hud.runner.format import quantity
 from compile_hud.runner.planning.plan import find_named, plan_case
-from compile_hud.runner.remedies.catalog import Remedy, make_remedy
+from compile_hud.runner.remedies.catalog import CaseRemedy, make_remedy
 from compile_hud.runner.remedies.trial import TrialDependencies, try_remedy
 from compile_hud.runner.workspace import Workspace
 
@@ -84,9 +84,11 @@ def try_command(
         )
     if as_json:
         print_json(_to_json(change, finding=finding, remedy=remedy))
-        return
-    for line in _lines(change, finding=finding, remedy=remedy):
-        click.echo(line)
+    else:
+        for line in _lines(change, finding=finding, remedy=remedy):
+            click.echo(line)
+    if not all(side.outcome.is_success for side in (change.pair.baseline, change.pair.candidate)):
+        raise click.exceptions.Exit(1)
 
 
 def _find(findings: tuple[Finding, ...], code: str, *, key: str) -> Finding:
@@ -109,7 +111,7 @@ def _executor(run: Run, *, device: str, workspace: Workspace) -> Executor:
     )
 
 
-def _lines(change: CaseChange, *, finding: Finding, remedy: Remedy) -> list[str]:
+def _lines(change: CaseChange, *, finding: Finding, remedy: CaseRemedy) -> list[str]:
     cost = "not measured" if finding.cost_s is None else quantity(finding.cost_s, unit="s")
     sentence = change_sentence(change, floor=_LIMITS.fail_above)
     resolution = resolution_text([change])
@@ -119,7 +121,7 @@ def _lines(change: CaseChange, *, finding: Finding, remedy: Remedy) -> list[str]
     ]
 
 
-def _to_json(change: CaseChange, *, finding: Finding, remedy: Remedy) -> dict[str, Any]:
+def _to_json(change: CaseChange, *, finding: Finding, remedy: CaseRemedy) -> dict[str, Any]:
     return {
         "finding": finding.to_json(),
         "remedy": remedy.name,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from compile_hud.db.records.results import Case, CaseResult, Outcome
+from compile_hud.db.shared.text import first_line
 from compile_hud.runner.execution.ahead.cores import core_groups
 from compile_hud.runner.execution.ahead.phases import LANES_PER_PROCESS, Phases
 from compile_hud.runner.execution.executor import CaseOrder, Executor
@@ -48,6 +49,7 @@ class CompileAhead:
         models of launches that waited may have left it too little.
         """
         taken: dict[str, CaseOrder] = {}
+        again: list[CaseResult] = []
 
         def take() -> Iterator[CaseOrder]:
             for order in orders:
@@ -58,12 +60,18 @@ class CompileAhead:
             if is_stopped():
                 return
             if is_infrastructure_failure(result) or result.outcome is Outcome.OUT_OF_MEMORY:
-                result = self._again(taken[result.case.key], is_stopped=is_stopped)
+                # Other launches wait with their models until the end.
+                again.append(result)
+            else:
+                yield result
+        for result in again:
+            order = taken[result.case.key]
+            repeated = self._again(order, why=first_line(result.reason), is_stopped=is_stopped)
             if is_stopped():
                 return
-            yield result
+            yield repeated
 
-    def _again(self, order: CaseOrder, *, is_stopped: Callable[[], bool]) -> CaseResult:
+    def _again(self, order: CaseOrder, *, why: str, is_stopped: Callable[[], bool]) -> CaseResult:
         def measure_case(sides: Sequence[PairSide]) -> Sequence[CaseResult]:
             return [self.phases.measure_alone(side.order) for side in sides]
 
@@ -71,6 +79,7 @@ class CompileAhead:
             [PairSide(executor=self.executor, order=order)],
             measure_case=measure_case,
             is_stopped=is_stopped,
+            earlier=(why,),
         )
         return result
 
@@ -78,16 +87,29 @@ class CompileAhead:
 def longest_first(
     cases: Iterable[T], *, case_of: Callable[[T], Case], seconds: Mapping[str, float]
 ) -> list[T]:
-    """Return reference cases, then unknown ones, then the others by falling compile `seconds`.
+    """Return reference cases, then the others by falling compile `seconds`.
 
-    A long compilation at the end of a phase would leave the other cores idle.
+    A long compilation at the end of a phase would leave the other cores idle. A case without a time
+    follows the shortest other variant of its model: its code may be the same. Unknown models come
+    before known ones.
     """
+    items = list(cases)
+    known: dict[Case, float] = {}
+    for case in map(case_of, items):
+        if case.key in seconds:
+            subject = _subject(case)
+            known[subject] = min(seconds[case.key], known.get(subject, math.inf))
 
     def turn(item: T) -> tuple[bool, float]:
         case = case_of(item)
-        return (not case.is_reference, -seconds.get(case.key, math.inf))
+        expected_s = seconds.get(case.key, known.get(_subject(case), math.inf))
+        return (not case.is_reference, -expected_s)
 
-    return sorted(cases, key=turn)
+    return sorted(items, key=turn)
+
+
+def _subject(case: Case) -> Case:
+    return replace(case, mode="", variant="", backend="")
 
 
 def open_compile_ahead(

@@ -134,6 +134,8 @@ class HostLaneSession:
         known = self._lane.programs.others(self._order) if self._order.skips_same_code else {}
         turn = Turn(same_code_as=known.get(program, ""), num_neighbours=num_neighbours)
         self._turn_clock.end()
+        # The launch samples alone, so it need not share the cores of its compilation.
+        self._lane.host.widen()
         self._release(turn)
         # The time limit counts the launch without its wait.
         report = self._report(

@@ -46,7 +46,8 @@ class Phases:
     def measure(self, orders: Iterable[CaseOrder]) -> Iterator[CaseResult]:
         """Yield the result of each case as soon as it has one; raise ExecutorError.
 
-        An order is taken once a lane is free for it. No launch runs while a result is yielded.
+        An order is taken once a lane is free for it. While a result is yielded no launch runs, but
+        some may wait.
         """
         coming = iter(orders)
         cases: list[_OpenCase] = []
@@ -55,12 +56,14 @@ class Phases:
                 self._compile(cases, coming)
                 if not cases:
                     return
-                _sample(cases)
+                waiting = [case for case in cases if case.state is LaunchState.READY]
+                for number, case in enumerate(waiting, start=1):
+                    case.session.sample(num_neighbours=len(waiting) - number)
+                    case.state = LaunchState.ENDED
+                    if not case.session.needs_launch:
+                        yield self._finish(cases, case)
                 for case in [case for case in cases if not case.session.needs_launch]:
-                    result = case.session.finish()
-                    cases.remove(case)
-                    self._release(case)
-                    yield result
+                    yield self._finish(cases, case)
         finally:
             for case in cases:
                 self._release(case)
@@ -115,14 +118,12 @@ class Phases:
         cases.append(case)
         return case
 
+    def _finish(self, cases: list[_OpenCase], case: _OpenCase) -> CaseResult:
+        result = case.session.finish()
+        cases.remove(case)
+        self._release(case)
+        return result
+
     def _release(self, case: _OpenCase) -> None:
         case.session.close()
         self._free.append(case.lane)
-
-
-def _sample(cases: Sequence[_OpenCase]) -> None:
-    """Give each waiting launch its turn, in the order of the cases."""
-    waiting = [case for case in cases if case.state is LaunchState.READY]
-    for number, case in enumerate(waiting, start=1):
-        case.session.sample(num_neighbours=len(waiting) - number)
-        case.state = LaunchState.ENDED

@@ -37,6 +37,9 @@ class FakeHost(WorkerHost):
             "compile_hud.runner.execution.case_session.time.monotonic", lambda: self.now_s
         )
 
+    def wait_ready(self) -> None:
+        """Be ready."""
+
     def ask(self, order: dict[str, Any], *, log: Path, timeout_s: float) -> Ending:
         """Write the report of the launch, unless it would take longer than it may."""
         del log

@@ -101,8 +101,9 @@ def test_a_case_without_memory_among_others_is_measured_again_alone(sandbox: Run
     executor = AheadExecutor(outcome_of=outcome_of)
     document = sandbox.run(AHEAD, executor=executor)
     assert {result.outcome for result in document.results} == {Outcome.OK}
-    bert = [key for key in executor.attempts if key.startswith("bert/")]
-    assert len(bert) == 4
+    bert = [result for result in document.results if result.case.model == "bert"]
+    assert len([key for key in executor.attempts if key.startswith("bert/")]) == 2 * len(bert)
+    assert {warning.code for result in bert for warning in result.warnings} == {"measured-again"}
 
 
 def test_a_case_that_fails_by_itself_is_a_result(sandbox: RunSandbox) -> None:
@@ -118,10 +119,21 @@ def test_the_longest_compilations_of_last_time_come_first(sandbox: RunSandbox) -
     sandbox.compile_seconds = {case.key: float(number) for number, case in enumerate(plan)}
     document = sandbox.run(AHEAD, executor=AheadExecutor())
     assert [result.case for result in document.results] == list(reversed(plan))
-    # A case that is new may take any time.
-    del sandbox.compile_seconds[plan[0].key]
+    # A model that is new may take any time.
+    sandbox.compile_seconds = {plan[-1].key: 1.0}
     document = sandbox.run(AHEAD, executor=AheadExecutor())
-    assert document.results[0].case == plan[0]
+    assert [result.case for result in document.results] == list(plan)
+
+
+def test_a_variant_without_a_time_follows_the_one_whose_code_it_may_have(
+    sandbox: RunSandbox,
+) -> None:
+    plan = sandbox.run(AHEAD, executor=AheadExecutor()).run.plan
+    known, unknown = plan[0], plan[1]
+    assert known.model == unknown.model
+    sandbox.compile_seconds = {known.key: 5.0, plan[2].key: 9.0, plan[3].key: 7.0}
+    document = sandbox.run(AHEAD, executor=AheadExecutor())
+    assert [result.case for result in document.results] == [plan[2], plan[3], known, unknown]
 
 
 def test_with_a_time_budget_the_order_is_that_of_worth(sandbox: RunSandbox) -> None:

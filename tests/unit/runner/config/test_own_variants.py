@@ -88,6 +88,12 @@ def test_a_variant_of_eager_is_compared_with_eager() -> None:
     assert (arena.mode, arena.backend) == ("eager", NO_BACKEND)
 
 
+def test_a_backend_on_top_of_eager_compiles() -> None:
+    content = '[variants.mine]\nbase = "eager"\nbackend = "inductor"'
+    mine = variants_of(content)["mine"]
+    assert (mine.mode, mine.backend) == ("default", "inductor")
+
+
 def test_an_invalid_variant_names_the_setting_at_fault() -> None:
     values = {**dict.fromkeys(row.key for row in VARIANT_SETTINGS), "base": "nothing"}
     with pytest.raises(OwnVariantError) as caught:
@@ -120,6 +126,8 @@ def test_plans_have_own_variants_after_the_built_in_ones_and_the_worker_gets_the
         ('env = { TMPDIR = "/x" }', 2, ["TMPDIR"]),
         ('env = { "A=B" = "x" }', 2, ["texts"]),
         ("mark_dynamic = { x = 0 }", 2, ["dimensions"]),
+        ("inductor = { max_fusion_size = nan }", 2, ["numbers"]),
+        ('base = "eager"\nnested_compile_region = true', 3, ["eager", "base"]),
         ("mark_dynamic = { x = [true] }", 2, ["dimensions"]),
         ("induktor = { freezing = true }", 2, ["inductor"]),
     ],

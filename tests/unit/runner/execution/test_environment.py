@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from compile_hud.runner.execution.environment import (
     COMPARABILITY_KEYS,
+    compares,
     differing_keys,
     fingerprint,
     revision,
 )
+from tests.support.builders import make_run
 
 FACTS = {key: f"some {key}" for key in COMPARABILITY_KEYS} | {
     "torch_version": "2.13.0",
@@ -55,3 +57,12 @@ def test_runs_that_compile_ahead_compare_among_themselves() -> None:
     assert len({fingerprint(FACTS), fingerprint(ahead), fingerprint(fewer)}) == 3
     assert differing_keys(FACTS, candidate=ahead) == ("compile_ahead",)
     assert differing_keys(ahead, candidate=fewer) == ("compile_ahead",)
+
+
+def test_launches_that_compile_alone_compare_with_a_run_that_compiled_ahead() -> None:
+    ahead = FACTS | {"compile_ahead": {"processes": 4, "cores_each": 4}}
+    run = make_run(environment=ahead, fingerprint=fingerprint(ahead))
+    assert compares(FACTS, run)
+    assert not compares(FACTS | {"num_threads": 9}, run)
+    alone = make_run(environment=FACTS, fingerprint=fingerprint(FACTS))
+    assert compares(FACTS, alone)

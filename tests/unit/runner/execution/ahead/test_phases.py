@@ -113,6 +113,14 @@ def test_a_case_is_taken_only_when_a_lane_is_free_for_it() -> None:
     assert len(list(results)) == 4
 
 
+def test_a_case_has_its_result_before_the_next_one_samples() -> None:
+    night = Night({"a": [SHORT], "b": [SHORT]})
+    results = night.phases.measure(night.orders)
+    next(results)
+    assert len(night.spans("sample")) == 1
+    assert len(list(results)) == 1
+
+
 def test_no_cases_are_no_results() -> None:
     assert Night({}).run() == []
 
