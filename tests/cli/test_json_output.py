@@ -87,8 +87,8 @@ COMMANDS = (
     "doctor",
     "db check",
 )
-# What needs revisions to search: `BisectTerminal` reads it in the tests of hud bisect.
-SHOWN_ELSEWHERE = {"bisect"}
+# `hud bisect` needs revisions to search, `hud try` a finding: their own tests read their JSON.
+SHOWN_ELSEWHERE = {"bisect", "try"}
 
 
 def commands_with_json(group: click.Group, *names: str) -> Iterator[str]:

@@ -230,10 +230,10 @@ def test_a_route_takes_what_fits_all_of_its_lists(route: Route, is_taken: bool) 
 
 def test_a_route_by_finding_reads_those_behind_the_alerts_before_the_store_is_written() -> None:
     new = make_alert("new", first_bad=make_run_ref())
-    asked: list[str] = []
+    requested: list[str] = []
 
     def find(alerts: Sequence[Alert]) -> dict[str, tuple[str, ...]]:
-        asked.extend(alert.id for alert in alerts)
+        requested.extend(alert.id for alert in alerts)
         return {"new": ("graph-break",)}
 
     by_finding = Route(name="r", receivers=("ops",), findings=("graph-break",))
@@ -243,7 +243,7 @@ def test_a_route_by_finding_reads_those_behind_the_alerts_before_the_store_is_wr
     assert planner.notifications([], revisions, events={}) == []
     (notification,) = planner.with_findings([new]).notifications([], revisions, events={})
     assert notification.alert_ids == ("stored",)
-    assert asked == ["new"]
+    assert requested == ["new"]
 
 
 def test_routes_without_findings_read_none() -> None:
