@@ -23,7 +23,8 @@ COMPARABILITY_KEYS = (
     "flags",
 )
 # Compile times depend on how many cases compile at a time. Only runs that compile ahead say so.
-OPTIONAL_KEYS = ("compile_ahead",)
+COMPILE_AHEAD = "compile_ahead"
+OPTIONAL_KEYS = (COMPILE_AHEAD,)
 # On a CPU these facts depend on the build of torch, which is part of the revision.
 GPU_KEYS = ("driver_version", "cuda_version")
 

@@ -12,6 +12,7 @@ from compile_hud.db.records.results import Case, CaseResult, Outcome
 from compile_hud.db.shared.text import first_line
 from compile_hud.runner.execution.ahead.cores import core_groups
 from compile_hud.runner.execution.ahead.phases import LANES_PER_PROCESS, Phases
+from compile_hud.runner.execution.environment import COMPILE_AHEAD
 from compile_hud.runner.execution.executor import CaseOrder, Executor
 from compile_hud.runner.execution.paired_launches import PairSide
 from compile_hud.runner.execution.retries import is_infrastructure_failure, measure_with_retries
@@ -21,8 +22,6 @@ _POLL_S = 0.02
 # Memory of the machine for each launch that waits; CUDA's libraries alone take gigabytes.
 BYTES_PER_LANE = 4 << 30
 T = TypeVar("T")
-# The fact of a run that compiled ahead: compile times with it compare only among themselves.
-COMPILE_AHEAD = "compile_ahead"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,6 @@ class Phases:
         core_groups: Sequence[frozenset[int]],
         pause: Callable[[], None],
     ) -> None:
-        self._lanes = list(lanes)
         self._free = list(lanes)
         self._core_groups = tuple(core_groups)
         self._pause = pause
@@ -72,11 +71,6 @@ class Phases:
         """Return the result of a case while no other launch exists; raise ExecutorError."""
         (result,) = self.measure([order])
         return result
-
-    def close(self) -> None:
-        """End all lanes."""
-        for lane in self._lanes:
-            lane.close()
 
     def _compile(self, cases: list[_OpenCase], coming: Iterator[CaseOrder]) -> None:
         """Start launches until each waits for its turn or is over, and no more can start.
