@@ -577,6 +577,7 @@ details.hud > summary { cursor: pointer; color: var(--hud-dim); padding: 2px 0; 
 .hud-foot { border-top: 1px solid var(--hud-line); padding-top: 6px; }
 .hud-h1, .hud-h2, .hud-h3 { margin-bottom: -.6rem; }
 .hud-h3:has(+ .hud-cards) { margin-bottom: 0; }
+.hud-h3:has(+ .hud-signs) { margin-bottom: .3rem; }
 .hud-h1 { font-size: 1.4rem; font-weight: 600; line-height: 1.3; overflow-wrap: anywhere; }
 .hud-h2 { font-size: 1.15rem; font-weight: 600; line-height: 1.3; padding-top: .5rem;
   overflow-wrap: anywhere; }

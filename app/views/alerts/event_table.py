@@ -35,6 +35,8 @@ from compile_hud.db.records.triage import (
 from compile_hud.db.shared.text import counted
 
 _UNKNOWN = "unknown"
+# By whether the event is about several cases.
+_CHANGE_LABELS = {False: "change", True: "worst change"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,16 @@ class EventGroup:
         """Return the worst of the ongoing alerts, else of the settled ones."""
         ongoing = (alert for alert in self.alerts if alert.state in ONGOING)
         return next(ongoing, self.alerts[0])
+
+    @property
+    def shown(self) -> Alert:
+        """Return the alert that the title is about: the latency of one case, else the worst."""
+        return latency_of(self.alerts) or self.worst
+
+    @property
+    def num_cases(self) -> int:
+        """Return the number of cases without reference cases, which show the machine."""
+        return len(_cases(self.alerts))
 
     @property
     def title(self) -> str:
@@ -127,20 +139,19 @@ def _quiet_reason(alert: Alert, *, now: datetime) -> str:
 def event_facts(group: EventGroup, *, now: datetime) -> str:
     """Return the facts of one event."""
     worst, onset = group.worst, group.onset
-    text = alert_text(worst)
+    text = alert_text(group.shown)
     change = f"{text.mark} {text.interval}".rstrip()
     references = {alert.case.key for alert in group.alerts if alert.case.is_reference}
-    cases = {alert.case.key for alert in group.alerts} - references
     models = {alert.case.model for alert in group.alerts if not alert.case.is_reference}
     pairs = [
         ("alerts", Cell(text=states_text(group.alerts, now=now))),
         ("series", Cell(text=str(num_series(group)))),
-        ("cases", Cell(text=str(len(cases)))),
+        ("cases", Cell(text=str(group.num_cases))),
         ("models", Cell(text=", ".join(sorted(models)) or "-")),
         *([("reference cases", Cell(text=str(len(references))))] if references else []),
         (
-            "worst change",
-            Cell(text=", ".join(filter(None, (change, _in_time(group))))),
+            _CHANGE_LABELS[group.num_cases > 1],
+            Cell(text=", ".join(filter(None, (change, _in_time(group.shown))))),
         ),
         *((name, run_ref_cell(seen)) for name, seen in _dated_runs(onset)),
         *(
@@ -199,14 +210,15 @@ def is_ongoing_and_muted(alert: Alert, *, now: datetime) -> bool:
     return alert.state in ONGOING and is_muted(alert, at=now)
 
 
-def _in_time(group: EventGroup) -> str:
-    """Return the worst change as a change of time, "" if its metric or the title has that.
+def _cases(alerts: Iterable[Alert]) -> set[str]:
+    return {alert.case.key for alert in alerts if not alert.case.is_reference}
+
+
+def _in_time(alert: Alert) -> str:
+    """Return a change as a change of time, "" if its metric has that already.
 
     This is for metrics of which more is better: 13.5 % more speedup is 11.9 % less time.
     """
-    alert = group.worst
-    if latency_of(group.alerts) is not None:
-        return ""
     metric = METRICS.get(alert.metric)
     has_ideal = metric is not None and metric.ideal is not None
     has_time = alert.change_pct is not None and alert.change_pct > -100

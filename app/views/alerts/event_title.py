@@ -20,6 +20,7 @@ from compile_hud.db.shared.text import short_revision
 _LATENCY = "latency_s"
 _NOT_THE_REVISION = " (not by the revision)"
 _AMOUNT = re.compile(r"(?P<word>.+) by (?P<amount>[\d.]+(?: to [\d.]+)? %)(?P<kind> \(.+\))?")
+_REFERENCES = re.compile(r" and (?P<number>\d+ reference cases?)$")
 _LATENCY_WORDS = {Verdict.REGRESSION: "slower", Verdict.IMPROVEMENT: "faster"}
 
 
@@ -28,7 +29,7 @@ class EventTitle:
     """The subject and the change of an event, and the rest.
 
     `case` has phase, shape, dtype and device, nothing for several cases. `scope` is the rest:
-    revision, toolchain, machine.
+    reference cases, revision, toolchain, machine.
     """
 
     subject: str
@@ -84,7 +85,11 @@ def event_title(event: Event | None, alerts: Sequence[Alert], *, onset: Alert) -
     change = _amount_first(change.removesuffix(_NOT_THE_REVISION), alerts)
     if is_one_case:
         subject = case_title(first.case)
+    references = _REFERENCES.search(subject)
     notes = () if is_by_revision else (_NOT_THE_REVISION.strip(" ()"),)
+    if references is not None and not is_one_case:
+        subject = subject.removesuffix(references[0])
+        notes = (*notes, f"and {references['number']}")
     revision = f"since {short_revision(began(onset).revision)}"
     return EventTitle(
         subject=subject,

@@ -12,7 +12,7 @@ from compile_hud.app.ui.html import Cell, HtmlColumn, long_table, table
 from compile_hud.app.ui.urls import run_url
 from compile_hud.app.views.model.records import CodeFact
 from compile_hud.app.views.models.records import ModelHealth
-from compile_hud.app.views.models.tables import compile_label, compile_phase
+from compile_hud.app.views.models.tables import compile_phase
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.results import Case, Verdict
 from compile_hud.db.records.summaries import LatestCell
@@ -46,7 +46,7 @@ def state_chips(health: ModelHealth, *, cells: Sequence[LatestCell]) -> list[str
     if health.num_acknowledged:
         texts.append(f"{health.num_acknowledged} acknowledged")
     if health.num_by_machine:
-        texts.append(f"{health.num_by_machine} by machine drift")
+        texts.append(f"{health.num_by_machine} attributed to the machine")
     return texts
 
 
@@ -68,10 +68,10 @@ def model_facts(
         ),
         ("noise", Cell(text=_share_text(health.noise), title="typical night-to-night change")),
         (
-            compile_label([health]),
+            "cold compile",
             Cell(
                 text="-" if compile_s is None else quantity(compile_s, "s"),
-                title=f"median over the cases of {phase}",
+                title=f"mode default, median over the cases of {phase}",
             ),
         ),
     ]

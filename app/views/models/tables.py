@@ -22,8 +22,7 @@ from compile_hud.app.views.models.records import ModeHealth, ModelHealth
 from compile_hud.db.records.results import Outcome, Phase
 from compile_hud.db.shared.text import counted
 
-_ALERTS_HELP = "open regressions, without muted ones and those by machine drift"
-_COMPILE_LABEL = "cold compile, default"
+_ALERTS_HELP = "open regressions, without muted ones and those attributed to the machine"
 _MODE_HELP = "cases that are ok, of all; opens the first bad case, else the first"
 _SUMMARY_WIDTH, _TREND_WIDTH, _BAR_WIDTH = 280, 110, 110
 
@@ -45,13 +44,6 @@ def compile_phase(healths: Iterable[ModelHealth]) -> str:
     return inference if inference in phases else min(phases, default="")
 
 
-def compile_label(healths: Iterable[ModelHealth]) -> str:
-    """Return the label of the compile time, which names its phase where there are several."""
-    shown = tuple(healths)
-    has_several = len({phase for item in shown for phase in item.coverage["phase"]}) > 1
-    return f"{_COMPILE_LABEL}, {compile_phase(shown)}" if has_several else _COMPILE_LABEL
-
-
 def models_table(healths: Sequence[ModelHealth], *, machine: str, toolchain: str) -> DataTable:
     """Return a row for each model; those with open alerts and with bad cases come first."""
     variants = variants_in_order(mode.case for item in healths for mode in item.modes)
@@ -70,10 +62,14 @@ def models_table(healths: Sequence[ModelHealth], *, machine: str, toolchain: str
         *([TextColumn(label="other alerts")] if has_other_alerts else []),
         ShareColumn(label="passed", help="cases that neither fail nor miss", width=_BAR_WIDTH),
         *(LinkColumn(label=name, help=_MODE_HELP) for name in variants),
-        TrendColumn(label="latency, default", help="last runs of one case", width=_TREND_WIDTH),
+        TrendColumn(
+            label="latency", help="mode default, last runs of one case", width=_TREND_WIDTH
+        ),
         NumberColumn(label="noise", help="typical night-to-night change", unit="share"),
         NumberColumn(
-            label=compile_label(healths), help=f"median over the cases of {phase}", unit="s"
+            label="cold compile",
+            help=f"mode default, median over the cases of {phase}",
+            unit="s",
         ),
         TimeColumn(label="last ok"),
         LinkColumn(label="history", help="the series of a case"),
@@ -109,7 +105,7 @@ def _other_alerts(item: ModelHealth) -> str | None:
     counts = (
         (item.num_acknowledged, "acknowledged"),
         (item.num_muted, "muted"),
-        (item.num_by_machine, "by machine drift"),
+        (item.num_by_machine, "attributed to the machine"),
     )
     return ", ".join(f"{number} {name}" for number, name in counts if number) or None
 

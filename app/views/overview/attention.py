@@ -37,14 +37,14 @@ def nothing_text(learning: str) -> str:
 
 
 def event_html(item: AttentionItem, *, now: datetime) -> str:
-    """Return an event: severity and title, then change, age, owner and cause."""
+    """Return an event: severity and title, then levels, age, owner and cause."""
     text, seen = alert_text(item.worst), began(item.worst)
     since = f'<a href="{escaped(run_url(seen.run_id, case_key=item.worst.case.key))}"'
     since += f' title="{escaped(f"since {moment(seen.at)}, {text.bounds}")}">'
     since += f"{escaped(age(seen.at, now=now))}</a>"
-    change = escaped(_change(item))
-    shown = f'<span class="{text.style}"><span class="text">{change}</span></span>'
-    facts = [shown] if change else []
+    levels = escaped(item.levels)
+    shown = f'<span class="{text.style}"><span class="text">{levels}</span></span>'
+    facts = [shown] if levels else []
     facts += [f"<strong>new</strong>, {since}" if item.is_new else since]
     facts.append(escaped(f"owner {', '.join(item.owners)}" if item.owners else "no owner"))
     if len(item.alerts) > 1:
@@ -56,12 +56,6 @@ def event_html(item: AttentionItem, *, now: datetime) -> str:
         f'<div class="facts">{line}{_SEPARATOR.join(facts)}</div>'
         f'<div class="note" title="{escaped(item.cause)}">{escaped(_place(item))}</div></article>'
     )
-
-
-def _change(item: AttentionItem) -> str:
-    """Return the metric and its change, "" for the state of a case, which the title has."""
-    text = alert_text(item.worst)
-    return "" if text.mark == text.change else text.mark
 
 
 def _place(item: AttentionItem) -> str:

@@ -17,6 +17,7 @@ from compile_hud.app.data.cache import cached_read
 from compile_hud.app.data.latest_results import has_previous_run, load_schedulers
 from compile_hud.app.data.page_records import Loaded, Overview
 from compile_hud.app.data.store import StoreVersion
+from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.app.ui.urls import CaseState, OverviewState, TrendsState
 from compile_hud.app.views.alerts.data import load_alert_list
 from compile_hud.app.views.alerts.event_table import EventGroup, cause_text, event_groups
@@ -133,6 +134,7 @@ def _attention_item(
         owners=tuple(sorted({alert.owner for alert in own if alert.owner})),
         cause=cause_text(group),
         is_new=any(alert.id in new_ids for alert in own),
+        levels=alert_text(group.shown).values if group.num_cases == 1 else "",
         values=values,
     )
 

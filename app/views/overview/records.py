@@ -130,7 +130,8 @@ class ModeCard:
 class AttentionItem:
     """An event with open regressions; acknowledged ones are not open.
 
-    `alerts` are the regressions, the worst first. `values` are the last medians of the series that
+    `alerts` are the regressions, the worst first. `levels` are the values before and after of the
+    alert that the title is about, "" without. `values` are the last medians of the series that
     shows the worst one.
     """
 
@@ -142,6 +143,7 @@ class AttentionItem:
     owners: tuple[str, ...]
     cause: str
     is_new: bool
+    levels: str = ""
     values: tuple[float, ...] = ()
 
     @property

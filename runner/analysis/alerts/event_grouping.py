@@ -279,16 +279,15 @@ def _who(kind: EventKind, alerts: Sequence[Alert], run: PlannedRun | None) -> st
     cases = {alert.case.key for alert in own}
     planned = () if run is None else run.plan
     model = own[0].case.model
-    is_model = kind is EventKind.MODEL
+    models = {alert.case.model for alert in own}
+    is_model = len(models) == 1
     peers = {
         case.key
         for case in planned
         if not case.is_reference and (case.model == model or not is_model)
     }
     text = f"{len(cases)} of {len(peers | cases)} cases"
-    if is_model:
-        return f"{text} of {model}:"
-    text += f" in {counted(len({alert.case.model for alert in own}), 'model')}"
+    text += f" of {model}" if is_model else f" in {counted(len(models), 'model')}"
     return f"{text} and {num_references}:" if references else f"{text}:"
 
 

@@ -286,8 +286,8 @@ def _inconclusive_text(change: LogChange, judgement: Judgement) -> str:
         )
     seen = signed_percent(change.resolution()).lstrip("+")
     if change.resolution() < floor:
-        return f"an interval of {seen} either way reaches {100 * floor:g} %: it takes more launches"
-    return f"could have seen {seen}: more launches are needed to tell {100 * floor:g} %"
+        return f"the interval reaches {100 * floor:g} %"
+    return f"would have shown {seen}, not {100 * floor:g} %"
 
 
 def decide(

@@ -46,21 +46,17 @@ class Resolution:
     @property
     def text(self) -> str:
         """Return the resolution as a sentence."""
-        launches = counted(self.num_launches, "more launch")
-        floor = f"{100 * self.floor:g} %"
         seen, largest = _percent(self.seen), _percent(self.largest)
         is_half = largest != seen
-        text = f"could have seen {seen}"
+        text = f"a change above {seen} would have shown"
         if self.seen < self.floor:
             # A change between the two neither shows for sure nor is ruled out.
-            text = f"an interval of {seen} either way reaches it"
+            text = f"with {seen} either way the intervals reach it"
         elif is_half:
-            text = f"half of them could have seen {seen}, all of them {largest}"
-        settled = "half of them" if is_half else floor
-        return (
-            f"{self.num_inconclusive} of {counted(self.num_compared, 'comparison')} could not tell"
-            f" {floor}: {text}; about {launches} would settle {settled}"
-        )
+            text += f" in half of them, one above {largest} in all"
+        subject = _subject(self.num_inconclusive)
+        settling = _settling(self.num_launches, self.num_inconclusive, is_half=is_half)
+        return f"{subject} at {100 * self.floor:g} %: {text}; {settling}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the resolution as a JSON object, sizes in percent."""
@@ -93,15 +89,11 @@ def resolution_text(items: Sequence[Resolution]) -> str:
         return "".join(item.text for item in items)
     sizes = sorted({_percent(item.seen) for item in items}, key=lambda text: float(text.split()[0]))
     seen = sizes[0] if len(sizes) == 1 else f"{sizes[0].removesuffix(' %')} to {sizes[-1]}"
-    launches = counted(max(item.num_launches for item in items), "more launch")
     is_half = any(_percent(item.largest) != _percent(item.seen) for item in items)
     floors = " and ".join(f"{100 * item.floor:g} %" for item in items)
-    num_compared = sum(item.num_compared for item in items)
-    return (
-        f"{sum(item.num_inconclusive for item in items)} of"
-        f" {counted(num_compared, 'comparison')} could not tell: could have seen {seen};"
-        f" about {launches} would settle {'half of them' if is_half else floors}"
-    )
+    number = sum(item.num_inconclusive for item in items)
+    settling = _settling(max(item.num_launches for item in items), number, is_half=is_half)
+    return f"{_subject(number)} at {floors}: a change above {seen} would have shown; {settling}"
 
 
 def is_undecided(row: CaseComparison) -> bool:
@@ -134,9 +126,11 @@ def noise_sources(rows: Sequence[CaseComparison]) -> Mapping[NoiseSource, int]:
 
 
 def noise_text(rows: Sequence[CaseComparison]) -> str:
-    """Return the sources of the noise, as in `the history of the series (12)`."""
-    parts = [f"{_SOURCES[source]} ({num})" for source, num in noise_sources(rows).items()]
-    return ", ".join(parts)
+    """Return the sources of the noise, of several each with its number of rows."""
+    sources = noise_sources(rows)
+    if len(sources) == 1:
+        return "".join(_SOURCES[source] for source in sources)
+    return ", ".join(f"{_SOURCES[source]} ({num})" for source, num in sources.items())
 
 
 def _resolution(rows: Sequence[CaseComparison], *, floor: float) -> Resolution | None:
@@ -159,6 +153,15 @@ def _resolution(rows: Sequence[CaseComparison], *, floor: float) -> Resolution |
 def _num_more_launches(change: LogChange, *, floor: float) -> int:
     # Launches of two runs were not interleaved, so that they do not count.
     return max(1, num_launches_to_settle(change.launch_sd, floor=floor) - change.num_pairs)
+
+
+def _subject(number: int) -> str:
+    return f"{counted(number, 'comparison')} {'is' if number == 1 else 'are'} inconclusive"
+
+
+def _settling(num_launches: int, number: int, *, is_half: bool) -> str:
+    which = "it" if number == 1 else "half of them" if is_half else "them"
+    return f"about {counted(num_launches, 'more launch')} of each side would settle {which}"
 
 
 def _percent(size: float) -> str:

@@ -130,7 +130,7 @@ def test_ongoing_events_are_listed_worst_first_and_lead_to_where_they_are_decide
 ) -> None:
     page = open_page("alerts")
     rows = cells_of_rows(page, "events")
-    names = ("event", "verdict", "worst change", "metric", "severity", "case details")
+    names = ("event", "verdict", "change", "metric", "severity", "case details")
     assert [[row[name] for name in names] for row in rows] == [
         ["unet / max-autotune: failing", "\u25b2 regression", "-", "failing", "severe", CASE],
         ["bert / default: 20.0 % slower", "\u25b2 regression", "+20.0 %", "latency", "major", CASE],

@@ -78,7 +78,7 @@ def test_event_is_listed_whole_in_each_state_that_an_alert_of_it_is_in(
     head, *_ = cells_of_rows(page, "events")
     assert (head["event"], head["state"]) == (WORDS, "1 open, 1 acknowledged, 1 noise, 1 fixed")
     # What people called noise is not the worst of it.
-    assert (head["worst change"], head["metric"]) == ("+30.0 %", "latency")
+    assert (head["change"], head["metric"]) == ("+30.0 %", "latency")
     assert (head["series"], head["cases"]) == ("4", "3")
     assert f"alerts?event={EVENT.id}" in links_of(page)
 

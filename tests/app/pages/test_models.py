@@ -27,7 +27,7 @@ def test_every_model_has_its_health(open_page: OpenPage, words: SnapshotAssertio
     assert modes == ["ok", "ok", "ok", "failed", "ok"]
     assert (rows["unet"]["passed"], rows["unet"]["max-autotune"]) == ("80 %", "failed")
     assert rows["bert"]["open alerts"] == "1"
-    names = ("family", "last ok (UTC)", "noise (%)", "cold compile, default (s)")
+    names = ("family", "last ok (UTC)", "noise (%)", "cold compile (s)")
     shown = ["transformer", "2026-01-16 02:30", "0.684", "31.5"]
     assert [rows["resnet50"][name] for name in names] == shown
     assert any(link.startswith("model?") and "model=unet" in link for link in links_of(page))

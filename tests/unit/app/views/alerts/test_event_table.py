@@ -163,13 +163,32 @@ def test_an_event_has_its_worst_change_as_a_number_and_what_it_concerns() -> Non
     trends = {worst.series_key: (1.0, 1.0, 1.3)}
     table = event_grid([group], severities=SEVERITIES, trends=trends, now=START)
     (row,) = cells_of(table)
-    assert (row["event"], row["worst change"]) == ("many cases: slower", "+30.0 %")
+    assert (row["event"], row["change"]) == ("many cases: slower", "+30.0 %")
     assert row["verdict"] == "\u25b2 regression"
     assert (row["severity"], row["state"]) == ("severe", "1 open, 1 noise")
     assert (row["series"], row["cases"]) == ("2", "2")
     assert row["last runs"] == "1.0, 1.0, 1.3"
     assert links_in(table, "event") == ["alerts?event=e"]
     assert links_in(table, "first bad revision")[0].startswith("run?run=")
+
+
+def test_a_row_of_one_case_has_the_change_that_its_title_names() -> None:
+    case = make_case("vit")
+    speedup = member("a", case=case, metric="speedup", unit="x", change_pct=-12.0)
+    latency = member("b", case=case, change_pct=8.0)
+    group = group_of(speedup, latency)
+    assert group.worst.id != latency.id
+    assert group.shown.id == latency.id
+    (row,) = cells_of(grid_of(group))
+    assert (row["change"], row["metric"]) == ("+8.0 %", "latency")
+    failing = group_of(member("a", kind="outcome", metric="outcome", change_pct=None))
+    assert failing.shown.id == "a"
+
+
+def test_the_cases_of_an_event_do_not_count_reference_cases() -> None:
+    copying = member("b", case=make_case("copy", family="reference", mode="eager"))
+    (row,) = cells_of(grid_of(group_of(member("a"), copying)))
+    assert (row["cases"], row["series"]) == ("1", "2")
 
 
 def test_both_grids_say_what_is_muted_and_which_side_changed() -> None:

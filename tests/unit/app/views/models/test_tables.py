@@ -129,10 +129,10 @@ def test_what_the_machine_did_is_counted_apart() -> None:
     better = make_alert("better", case=BERT, cause_kind="machine", verdict=Verdict.IMPROVEMENT)
     (item,) = healths(latest(BERT), alerts=(slower, by_machine, better))
     assert (item.num_open, item.num_by_machine) == (1, 1)
-    assert rows_of(item)[0]["other alerts"] == "1 by machine drift"
+    assert rows_of(item)[0]["other alerts"] == "1 attributed to the machine"
     (item,) = healths(latest(BERT), alerts=(by_machine,))
     assert (item.num_open, item.num_by_machine) == (0, 1)
-    assert rows_of(item)[0]["other alerts"] == "1 by machine drift"
+    assert rows_of(item)[0]["other alerts"] == "1 attributed to the machine"
     assert "other alerts" not in rows_of(*healths(latest(BERT), alerts=(slower, better)))[0]
 
 
@@ -188,13 +188,13 @@ def test_the_compile_time_is_that_of_inference_where_both_phases_exist() -> None
         cell("dlrm", Phase.INFERENCE, 5.0, device="cuda"),
         cell("dlrm", Phase.TRAINING, 40.0),
     )
-    label = "cold compile, default, inference"
+    label = "cold compile"
     assert rows_of(*both)[0][f"{label} (s)"] == "4.00"
     facts = dict(model_facts(both[0], cells=(), code=None, now=START))
     assert (facts[label].text, facts[label].title.rpartition(" ")[2]) == ("4.00 s", "inference")
     (training,) = healths(cell("moe", Phase.TRAINING, 7.0))
     facts = dict(model_facts(training, cells=(), code=None, now=START))
-    assert facts["cold compile, default"].title.endswith(" training")
-    assert rows_of(training)[0]["cold compile, default (s)"] == "7.00"
+    assert facts[label].title.endswith(" training")
+    assert rows_of(training)[0][f"{label} (s)"] == "7.00"
     shown = {row["model"]: row[f"{label} (s)"] for row in rows_of(*both, training)}
     assert shown == {"dlrm": "4.00", "moe": "-"}
