@@ -129,10 +129,10 @@ def test_what_the_machine_did_is_counted_apart() -> None:
     better = make_alert("better", case=BERT, cause_kind="machine", verdict=Verdict.IMPROVEMENT)
     (item,) = healths(latest(BERT), alerts=(slower, by_machine, better))
     assert (item.num_open, item.num_by_machine) == (1, 1)
-    assert rows_of(item)[0]["other alerts"] == "1 attributed to the machine"
+    assert rows_of(item)[0]["other alerts"].startswith("1 attributed")
     (item,) = healths(latest(BERT), alerts=(by_machine,))
     assert (item.num_open, item.num_by_machine) == (0, 1)
-    assert rows_of(item)[0]["other alerts"] == "1 attributed to the machine"
+    assert rows_of(item)[0]["other alerts"].startswith("1 attributed")
     assert "other alerts" not in rows_of(*healths(latest(BERT), alerts=(slower, better)))[0]
 
 
