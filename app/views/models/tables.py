@@ -57,7 +57,6 @@ def models_table(healths: Sequence[ModelHealth], *, machine: str, toolchain: str
     phase = compile_phase(healths)
     columns = (
         LinkColumn(label="model", help="opens its page", is_pinned=True),
-        TextColumn(label="family"),
         NumberColumn(label="open alerts", help=_ALERTS_HELP),
         *([TextColumn(label="other alerts")] if has_other_alerts else []),
         ShareColumn(label="passed", help="cases that neither fail nor miss", width=_BAR_WIDTH),
@@ -73,6 +72,7 @@ def models_table(healths: Sequence[ModelHealth], *, machine: str, toolchain: str
         ),
         TimeColumn(label="last ok"),
         LinkColumn(label="history", help="the series of a case"),
+        TextColumn(label="family"),
         *([TextColumn(label="coverage")] if varied else []),
         TextColumn(label="description", help="the catalog's text on it", width=_SUMMARY_WIDTH),
     )
@@ -84,7 +84,6 @@ def models_table(healths: Sequence[ModelHealth], *, machine: str, toolchain: str
         rows.append(
             (
                 Link(item.model, href),
-                item.family,
                 item.num_open,
                 *([_other_alerts(item)] if has_other_alerts else []),
                 1 - item.num_bad / sum(mode.num_cases for mode in item.modes),
@@ -94,6 +93,7 @@ def models_table(healths: Sequence[ModelHealth], *, machine: str, toolchain: str
                 item.compile_s_by_phase.get(phase),
                 item.last_ok,
                 _history_link(item, machine=machine, toolchain=toolchain),
+                item.family,
                 *([_coverage_text(item, varied)] if varied else []),
                 item.summary or None,
             )

@@ -93,6 +93,7 @@ def test_results_are_those_of_cases_that_compile_alone(
     assert results["raising default"].outcome is Outcome.FAILED
 
 
+@pytest.mark.nightly
 def test_waiting_for_a_turn_does_not_count_for_the_time_limit(ahead: CompileAhead) -> None:
     quick, slow = order("plain"), order("plain", variant="default")
     results = measure(ahead, quick, slow)
@@ -119,6 +120,7 @@ def test_a_hanging_launch_is_ended_and_the_others_have_their_results(
     assert not is_alive(stray)
 
 
+@pytest.mark.nightly
 def test_a_stop_ends_all_launches(ahead: CompileAhead, own: LocalExecutor) -> None:
     stopped: list[bool] = []
 
