@@ -21,6 +21,7 @@ from compile_hud.runner.analysis.findings.compile import (
     compile_memory,
     graph_capture,
     guards,
+    not_compiled,
     same_code,
 )
 from compile_hud.runner.analysis.findings.draft import Draft, FindingKind
@@ -33,6 +34,7 @@ from compile_hud.runner.analysis.findings.kernels import (
     occupancy,
     optimizer,
     plain_core_products,
+    slower_kernels,
     tiny_kernels,
 )
 from compile_hud.runner.analysis.findings.locations import exhibits_of, time_text
@@ -58,12 +60,14 @@ KINDS: tuple[FindingKind, ...] = (
     moves.CONVERSIONS,
     tiny_kernels.KIND,
     autotune_flip.KIND,
+    slower_kernels.KIND,
     guards.KIND,
     host_bound.KIND,
     cuda_graphs.SKIPPED,
     cuda_graphs.COVERAGE,
     waits.SYNCS,
     waits.DATA_WAIT,
+    not_compiled.KIND,
     graph_capture.BREAKS,
     graph_capture.RECOMPILES,
     caches.BYPASSES,

@@ -12,6 +12,8 @@ from typing import Any
 from compile_hud.db.errors import RecordError
 from compile_hud.db.records.kernels import IDLE, Kernel, Profile, profile_of
 from compile_hud.db.records.results import CaseResult, Outcome, Phase
+from compile_hud.runner.analysis.kernels.diff import side_of
+from compile_hud.runner.analysis.kernels.matching import Match, match_kernels
 
 # The part of a profile without kernels and operators, on a CPU.
 PYTHON = "python"
@@ -74,10 +76,15 @@ class ResultEvidence:
 
     @cached_property
     def latency_s(self) -> float | None:
-        """Return the median latency; without samples that of the profiled iteration."""
-        median_s = self.median("latency_s")
-        if median_s is not None:
-            return median_s
+        """Return the median latency; without samples that of the profiled iteration.
+
+        It is in CPU time where that is measured, as in the tables: other processes only lengthen
+        the wall time.
+        """
+        for metric in ("latency_cpu_s", "latency_s"):
+            median_s = self.median(metric)
+            if median_s is not None:
+                return median_s
         return None if self.profile is None else self.profile.iteration_s
 
     @cached_property
@@ -112,6 +119,19 @@ class ResultEvidence:
         values = [item.get("host_share") for item in self.detail("conditions")]
         shares = [float(value) for value in values if isinstance(value, int | float)]
         return statistics.fmean(shares) if shares else None
+
+    @cached_property
+    def matches(self) -> tuple[Match, ...]:
+        """Return the kernels of eager and of the case that do the same work.
+
+        Empty without both, and if one of them is damaged.
+        """
+        if self.eager is None or self.is_eager:
+            return ()
+        try:
+            return tuple(match_kernels(side_of(self.eager), candidate=side_of(self.result)))
+        except RecordError:
+            return ()
 
     @property
     def is_host_bound(self) -> bool:

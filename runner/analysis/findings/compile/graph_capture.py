@@ -1,21 +1,26 @@
 """graph-break and recompiles: Dynamo left the graph, or compiled it again.
 
-The time that a break costs is not recorded: both sides of it run, but nothing fuses across it. A
-recompile costs compile time once, and nothing in the iterations after it.
+The time that a break costs is not recorded: both sides of it run, but nothing fuses across it. The
+profiler lengthens each entry into a graph, so its rows are no cost either. A recompile costs
+compile time once, and nothing in the iterations after it: the text has its seconds.
 """
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from compile_hud.db.records.findings import Exhibit, Location
 from compile_hud.db.shared.text import counted, first_line, one_line, shortened
 from compile_hud.runner.analysis.findings.draft import Draft, FindingKind
+from compile_hud.runner.analysis.findings.locations import metric_exhibit, time_text
 from compile_hud.runner.analysis.findings.result_evidence import ResultEvidence
 
 _MAX_REASON = 160
 _MAX_LISTED = 10
+_EACH = "recompile_s"
 _WHILE_SAMPLING = "recompiles-while-sampling"
 
 
@@ -40,11 +45,27 @@ def find_recompiles(case: ResultEvidence) -> Iterator[Draft]:
         return
     is_sampled = bool(case.warning_text(_WHILE_SAMPLING))
     when = ", some while samples were taken" if is_sampled else ""
+    each_s = _recompile_s(case)
+    each = "" if each_s is None else f", {time_text(each_s)} each"
+    evidence = _exhibits("recompiles", recompiles)
     yield Draft(
-        text=_text(f"compiled {counted(round(count), 'time')} again{when}", recompiles),
+        text=_text(f"compiled {counted(round(count), 'time')} again{each}{when}", recompiles),
         where=_location(recompiles),
-        evidence=_exhibits("recompiles", recompiles),
+        evidence=evidence if each_s is None else (metric_exhibit(_EACH, each_s), *evidence),
     )
+
+
+def _recompile_s(case: ResultEvidence) -> float | None:
+    """Return the median seconds of a recompilation in the first launch that has one."""
+    for launch in case.result.details.get("compilations") or ():
+        times_s: dict[str, float] = {}
+        for item in launch if isinstance(launch, list) else ():
+            key = str(item.get("compile_id"))
+            if item.get("reason") or key in times_s:
+                times_s[key] = times_s.get(key, 0.0) + math.fsum(item["phases_s"].values())
+        if times_s:
+            return statistics.median(times_s.values())
+    return None
 
 
 def _text(what: str, locations: Any) -> str:

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from compile_hud.db.errors import RecordError
 from compile_hud.db.records.findings import Exhibit
 from compile_hud.db.records.kernels import Kernel
 from compile_hud.db.records.results import CaseResult
@@ -19,10 +18,8 @@ from compile_hud.db.shared.text import counted
 from compile_hud.runner.analysis.findings.draft import Draft, FindingKind
 from compile_hud.runner.analysis.findings.locations import location_of, time_text
 from compile_hud.runner.analysis.findings.result_evidence import ResultEvidence
-from compile_hud.runner.analysis.kernels.diff import side_of
 from compile_hud.runner.analysis.kernels.fusion import is_same_count
 from compile_hud.runner.analysis.kernels.grouping import GENERATED, MatchedBy, operator_name
-from compile_hud.runner.analysis.kernels.matching import match_kernels
 from compile_hud.runner.analysis.kernels.replays import is_unattributed
 
 ATTENTION = "attention"
@@ -43,7 +40,7 @@ def find(case: ResultEvidence) -> Iterator[Draft]:
     fused = _attention_of(case.eager.kernels)
     if not fused:
         return
-    parts = _matched_parts(case, eager=case.eager) or _replayed_parts(
+    parts = _matched_parts(case) or _replayed_parts(
         case, eager=case.eager, num_calls=sum(kernel.count for kernel in fused)
     )
     if not parts:
@@ -71,15 +68,11 @@ def _attention_of(kernels: Sequence[Kernel]) -> list[Kernel]:
     return [kernel for kernel in kernels if kernel.kind == ATTENTION]
 
 
-def _matched_parts(case: ResultEvidence, *, eager: CaseResult) -> list[int]:
+def _matched_parts(case: ResultEvidence) -> list[int]:
     """Return the kernels that the diff matches with the fused one, by index."""
-    try:
-        matches = match_kernels(side_of(eager), candidate=side_of(case.result))
-    except RecordError:
-        return []
     names = {
         (kernel.name, kernel.shapes, kernel.operators, kernel.module)
-        for match in matches
+        for match in case.matches
         if match.matched_by is MatchedBy.ATTENTION
         for group in match.candidate
         for kernel in group.kernels

@@ -1,13 +1,14 @@
-"""unfused-optimizer: the optimizer runs many kernels over lists of tensors.
+"""unfused-optimizer: the optimizer runs many kernels, over lists of tensors or for each weight.
 
-Method: torch.optim runs `_foreach_` operators by default, each of which reads and writes all
-weights. A fused optimizer is one operator, `_fused_adamw_` and the like. Loss scaling and clipping
-of gradients use the same operators, but other ones than an optimizer alone (`lerp`, `addcdiv`).
+Method: torch.optim runs `_foreach_` operators by default on a GPU, each of which reads and writes
+all weights. On a CPU it runs several operators for each weight: those on tensors of the shape of
+one that `lerp_` or `addcdiv_` updates. A fused optimizer is one operator, `_fused_adamw_` and the
+like. Loss scaling and clipping of gradients use the same operators, but not `lerp` and `addcdiv`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from compile_hud.db.records.kernels import Kernel
 from compile_hud.runner.analysis.findings.draft import Draft, FindingKind
@@ -23,6 +24,9 @@ _OF_STEP = frozenset(
     ("foreach_lerp", "foreach_addcdiv", "foreach_addcmul", "foreach_sqrt", "foreach_div")
     + ("foreach_add", "foreach_mul", "foreach_pow", "foreach_sub", "foreach_neg")
 )
+# Those of AdamW for each weight; all but the last two change their tensor.
+_OF_WEIGHT = frozenset(("lerp_", "addcdiv_", "addcmul_", "mul_", "add_", "div_", "sqrt", "div"))
+_UPDATES = ("lerp_", "addcdiv_")
 _FUSED = "fused_"
 METRIC = "optimizer_s"
 
@@ -34,17 +38,46 @@ def find(case: ResultEvidence) -> Iterator[Draft]:
     names = [_operator(kernel) for kernel in case.kernels]
     if any(name.startswith((_FUSED, "fused")) for name in names):
         return
-    indices = tuple(index for index, name in enumerate(names) if name in _OF_STEP)
-    kernels = [case.kernels[index] for index in indices]
-    if not any(name in ("foreach_lerp", "foreach_addcdiv", "foreach_addcmul") for name in names):
+    if any(name in ("foreach_lerp", "foreach_addcdiv", "foreach_addcmul") for name in names):
+        indices = tuple(index for index, name in enumerate(names) if name in _OF_STEP)
+        what = "of `_foreach_` kernels"
+    else:
+        indices, what = _of_each_weight(case.kernels), "of kernels, several for each weight"
+    if not indices:
         return
+    kernels = [case.kernels[index] for index in indices]
     step_s = case.median(METRIC)
     yield Draft(
-        text=f"the optimizer steps by {calls_text(kernels)} of `_foreach_` kernels",
+        text=f"the optimizer steps by {calls_text(kernels)} {what}",
         where=location_of(kernels),
         kernels=indices,
         evidence=() if step_s is None else (metric_exhibit(METRIC, step_s),),
     )
+
+
+def _of_each_weight(kernels: Sequence[Kernel]) -> tuple[int, ...]:
+    """Return the kernels that step the weights one by one, by index."""
+    names = [
+        kernel.operators[0].rpartition("::")[2] if kernel.operators else "" for kernel in kernels
+    ]
+    weights = [
+        {
+            _first_shape(kernel)
+            for kernel, name in zip(kernels, names, strict=True)
+            if name == update
+        }
+        for update in _UPDATES
+    ]
+    shapes = set.intersection(*weights)
+    return tuple(
+        index
+        for index, (kernel, name) in enumerate(zip(kernels, names, strict=True))
+        if name in _OF_WEIGHT and kernel.library == "aten" and _first_shape(kernel) in shapes
+    )
+
+
+def _first_shape(kernel: Kernel) -> str:
+    return kernel.shapes.partition(",")[0]
 
 
 def _operator(kernel: Kernel) -> str:

@@ -166,3 +166,13 @@ def test_reserved_memory_far_above_the_peak_is_fragmentation() -> None:
     for reserved, peak in ((5.0, 4.0), (0.9, 0.3)):
         usual = gpu_result(WORK, measurements=sizes(peak_reserved_bytes=reserved, peak_bytes=peak))
         assert "fragmentation" not in findings_by_code(usual)
+
+
+def test_costs_are_shares_of_the_cpu_time_where_it_is_measured() -> None:
+    kernels = [gpu_kernel("triton_poi_fused_clone_0", operators=("aten::clone",), count=1)]
+    waiting = gpu_result(
+        *kernels,
+        latency_us=100.0,
+        measurements=[make_measurement("latency_cpu_s", samples=(10e-6,))],
+    )
+    assert findings_by_code(waiting)["layout-copies"].cost_s == pytest.approx(10e-6)

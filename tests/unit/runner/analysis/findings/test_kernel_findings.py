@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from compile_hud.db.records.findings import Finding
 from compile_hud.db.records.kernels import Kernel, Origin
 from compile_hud.db.records.results import Case
 from compile_hud.db.records.run_warning import RunWarning
-from tests.support.builders import make_case
+from tests.support.builders import make_case, make_measurement
 from tests.support.records.gpu_results import eager_result, findings_by_code, gpu_kernel, gpu_result
 
 SGEMM = "sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize64x64x8_ffma_execute_kernel"
@@ -61,6 +62,71 @@ def test_decomposed_attention_costs_all_of_its_parts() -> None:
     assert finding.cost_s == pytest.approx(6 * (40 + 40 + 15) * 1e-6)
     assert (finding.where.module, finding.where.line) == ("encoder.layers", "model.py:31")
     assert len([item for item in finding.evidence if item.kind == "kernel"]) == 3
+
+
+def generated(operator: str, *, mean_us: float, line: int = 31) -> Kernel:
+    return gpu_kernel(
+        f"triton_poi_fused_{operator}_0",
+        label=f"triton_poi_fused_{operator}",
+        count=1,
+        mean_us=mean_us,
+        operators=(f"aten::{operator}",),
+        shapes="float32 1024x1024",
+        origins=(Origin(node=operator, target=operator, file="/src/model.py", line=line),),
+    )
+
+
+def of_eager(operator: str, *, mean_us: float) -> Kernel:
+    return gpu_kernel(
+        f"elementwise_{operator}",
+        kind="elementwise",
+        library="aten",
+        count=1,
+        mean_us=mean_us,
+        operators=(f"aten::{operator}",),
+        shapes="float32 1024x1024",
+    )
+
+
+def compared(
+    *kernels: Kernel, eager: Kernel, upper: float = 0.9, **fields: Any
+) -> dict[str, Finding]:
+    """Return the findings of a case of 1000 us whose eager side takes 800 us."""
+    measured = [
+        make_measurement("eager_latency_s", samples=(800e-6,)),
+        make_measurement("speedup", samples=(0.8,), interval=(0.7, upper)),
+    ]
+    result = gpu_result(*kernels, measurements=measured, **fields)
+    return findings_by_code(result, eager=eager_result(eager, latency_us=800.0))
+
+
+def test_a_generated_kernel_costs_what_eager_saves() -> None:
+    finding = compared(generated("tanh", mean_us=500), eager=of_eager("tanh", mean_us=100))[
+        "slower-kernel"
+    ]
+    assert finding.cost_s == pytest.approx(400e-6)
+    assert (finding.where.line, finding.where.operators) == ("model.py:31", ("tanh",))
+
+
+def test_a_decomposition_is_compared_with_what_it_replaces() -> None:
+    parts = [generated(name, mean_us=200, line=7) for name in ("where", "sum")]
+    finding = compared(*parts, eager=of_eager("cumprod_backward", mean_us=100))["slower-kernel"]
+    assert finding.cost_s == pytest.approx(300e-6)
+    assert finding.where.line == "model.py:7"
+
+
+def test_kernels_of_a_faster_case_a_replay_or_a_library_are_no_slower_ones() -> None:
+    kernel, eager = generated("tanh", mean_us=500), of_eager("tanh", mean_us=100)
+    assert "slower-kernel" not in compared(kernel, eager=eager, upper=1.1)
+    assert "slower-kernel" not in compared(kernel, eager=eager, is_graph_replay=True)
+    assert "slower-kernel" not in compared(of_eager("tanh", mean_us=500), eager=eager)
+    assert "slower-kernel" not in compared(generated("tanh", mean_us=120), eager=eager)
+
+
+def test_the_parts_of_attention_are_no_slower_kernels() -> None:
+    findings = compared(*PARTS, eager=attention())
+    assert "attention-decomposed" in findings
+    assert "slower-kernel" not in findings
 
 
 def test_a_replay_without_shapes_shows_decomposed_attention() -> None:
@@ -331,3 +397,33 @@ def test_the_same_or_a_faster_configuration_is_silent(kernel: Kernel) -> None:
     before = gpu_result(kernel, latency_us=900)
     findings = findings_by_code(gpu_result(tuned(20, num_warps=4)), previous=before)
     assert "autotune-flip" not in findings
+
+
+def of_optimizer(*names: str, shape: str = "float32 64x64") -> list[Kernel]:
+    """Return the kernels of a CPU that step the weights of one shape."""
+    return [
+        gpu_kernel(
+            f"aten::{name}",
+            kind="elementwise",
+            library="aten",
+            count=2,
+            mean_us=20,
+            operators=(f"aten::{name}",),
+            shapes=f"{shape}, {shape}",
+        )
+        for name in names
+    ]
+
+
+def test_an_optimizer_that_steps_each_weight_alone_is_unfused() -> None:
+    case = make_case(device="cpu", phase="training", mode="default")
+    adamw = of_optimizer("lerp_", "addcdiv_", "addcmul_", "mul_", "sqrt", "div")
+    others = of_optimizer("mul_", "div", shape="float32 8x8")
+    finding = findings_by_code(gpu_result(*adamw, *others, case=case))["unfused-optimizer"]
+    assert finding.cost_s == pytest.approx(6 * 2 * 20e-6)
+    sgd = of_optimizer("mul_", "add_", "div")
+    assert "unfused-optimizer" not in findings_by_code(gpu_result(*sgd, case=case))
+    fused = of_optimizer("_fused_adamw_")
+    assert "unfused-optimizer" not in findings_by_code(gpu_result(*fused, *adamw, case=case))
+    inference = make_case(device="cpu", mode="default")
+    assert "unfused-optimizer" not in findings_by_code(gpu_result(*adamw, case=inference))
