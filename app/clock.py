@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
-import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 
@@ -16,9 +15,10 @@ def now() -> datetime:
 
 def zone() -> tzinfo:
     """Return the time zone of the browser that shows the page, UTC outside of a page."""
-    if get_script_run_ctx(suppress_warning=True) is None:
-        return timezone.utc
-    return zone_named(st.context.timezone)
+    # st.context.timezone records its use, which takes longer than to format a time.
+    ctx = get_script_run_ctx(suppress_warning=True)
+    browser = None if ctx is None else ctx.context_info
+    return zone_named(None if browser is None else browser.timezone)
 
 
 def zone_named(name: str | None) -> tzinfo:

@@ -136,6 +136,15 @@ def read_cache() -> VersionedCache:
     return VersionedCache()
 
 
+def shared_value(key: Hashable, *, version: int, compute: Callable[[], _Value]) -> _Value:
+    """Return what `compute` makes of one version of the store; all sessions share the value.
+
+    Unlike computed_once it copies nothing, so the value must stay as it is. `key` names the
+    function and its arguments.
+    """
+    return read_cache().get_or_load((store.store_url(), key), version, compute)
+
+
 @functools.cache
 def computed_once(compute: Callable[..., _Value]) -> Callable[..., _Value]:
     """Return `compute` with its values cached by its arguments, except those named `_...`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import streamlit as st
 
@@ -11,7 +12,7 @@ from compile_hud.app.auth import access
 from compile_hud.app.components.author import remembered_name
 from compile_hud.app.components.page_frame import draw_chart, link_button, switch
 from compile_hud.app.data import store
-from compile_hud.app.data.cache import computed_once
+from compile_hud.app.data.cache import computed_once, shared_value
 from compile_hud.app.data.page_records import Loaded
 from compile_hud.app.ui.charts import PICK, picked
 from compile_hud.app.ui.html import caption, heading, link
@@ -30,7 +31,7 @@ from compile_hud.app.views.overview.charts import TrendPlot, modes_legend, trend
 from compile_hud.app.views.overview.data import load_attention
 from compile_hud.app.views.overview.records import AttentionItem, OverviewStatus
 from compile_hud.app.views.overview.tables import trend_metrics, trend_plots
-from compile_hud.app.views.trends.tables import trend_label
+from compile_hud.app.views.trends.tables import bounds_of, trend_label
 from compile_hud.db.shared.access_rules import Role
 from compile_hud.runner.analysis.trends.records import ModeTrends
 
@@ -70,11 +71,21 @@ def _show_trend(state: OverviewState, loaded: Loaded[ModeTrends]) -> None:
         default=OVERVIEW_TRENDS[0],
         format_func=trend_label,
     )
-    plots = trend_plots(trends, metric=state.trend)
+    plots = _plots(state, trends, version=loaded.version)
     if not plots:
         st.html(caption("A trend needs two runs with results in this range."))
     for plot in plots:
         _show_plot(plot, state=state, version=loaded.version, is_small=len(plots) > 1)
+
+
+def _plots(state: OverviewState, trends: ModeTrends, *, version: int) -> list[TrendPlot]:
+    if not trends.runs:
+        return []
+    return shared_value(
+        ("trend plots", state, trends.machine, trends.toolchain, bounds_of(trends)),
+        version=version,
+        compute=functools.partial(trend_plots, trends, metric=state.trend),
+    )
 
 
 def _show_plot(plot: TrendPlot, *, state: OverviewState, version: int, is_small: bool) -> None:

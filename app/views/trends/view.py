@@ -23,6 +23,7 @@ from compile_hud.app.components.page_frame import (
     state_page,
 )
 from compile_hud.app.components.shared_filters import choose_range
+from compile_hud.app.data.cache import shared_value
 from compile_hud.app.data.page_records import Overview
 from compile_hud.app.ui.html import caption, escaped, heading, key_values, long_table
 from compile_hud.app.ui.share import Share, file_name, show_share
@@ -164,7 +165,11 @@ def _show_part(state: TrendsState, trends: ModeTrends) -> None:
 
 
 def _show_charts(state: TrendsState, trends: ModeTrends, *, version: int) -> None:
-    columns = panel_columns(trends, state=state)
+    columns = shared_value(
+        ("panel columns", state, trends.machine, trends.toolchain, bounds_of(trends)),
+        version=version,
+        compute=functools.partial(panel_columns, trends, state=state),
+    )
     num_all = len({(trend.label, trend.mode) for trend in trends.trends})
     draw_legend(panels_legend(columns))
     with st.container(horizontal=True, gap="small"):

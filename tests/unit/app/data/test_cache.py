@@ -9,7 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from compile_hud.app.data import store
-from compile_hud.app.data.cache import MAX_ENTRIES, VersionedCache, cached_read
+from compile_hud.app.data.cache import (
+    MAX_ENTRIES,
+    VersionedCache,
+    cached_read,
+    read_cache,
+    shared_value,
+)
 from compile_hud.app.data.page_records import Loaded
 from compile_hud.app.data.store import StoreVersion
 from compile_hud.db.errors import StoreLocked
@@ -42,6 +48,22 @@ def test_another_version_and_another_key_are_loaded_anew() -> None:
     assert cache.get_or_load("b", 2, lambda: "other") == "other"
     # A store that was deleted counts from 0.
     assert cache.get_or_load("a", 0, lambda: "deleted") == "deleted"
+
+
+def test_a_derived_value_is_shared_by_version_and_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "store_url", lambda: URL)
+    read = _Reader()
+
+    def value(version: int) -> list[object]:
+        return shared_value("rows", version=version, compute=functools.partial(read, version))
+
+    first = value(1)
+    assert value(1) is first
+    assert value(2) == [2]
+    monkeypatch.setattr(store, "store_url", lambda: f"{URL}.other")
+    assert value(2) is not value(1)
+    assert read.calls == [(1,), (2,), (2,), (1,)]
+    read_cache().clear()
 
 
 def test_the_stale_value_is_there_when_loading_fails() -> None:
