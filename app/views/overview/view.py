@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import streamlit as st
 
 from compile_hud.app import clock
@@ -20,6 +22,7 @@ from compile_hud.app.components.matrix.result_matrix import (
     first_metric,
 )
 from compile_hud.app.components.shared_filters import choose_range
+from compile_hud.app.data.cache import shared_value
 from compile_hud.app.data.latest_results import shown_metrics
 from compile_hud.app.data.mode_summaries import mode_summaries
 from compile_hud.app.data.page_records import Overview
@@ -41,6 +44,7 @@ from compile_hud.app.views.overview.tables import (
     dead_letter_notice,
 )
 from compile_hud.app.views.overview.trend_view import show_middle
+from compile_hud.runner.analysis.trends.records import ModeTrends
 
 
 def show() -> None:
@@ -78,13 +82,24 @@ def show() -> None:
 
 def _show_modes(state: OverviewState, results: FilteredResults, *, status: OverviewStatus) -> None:
     loaded = load_mode_trends(state, results, now=clock.now())
-    summaries = mode_summaries(results.cells, alerts=results.alerts_in_toolchain)
-    cards = mode_cards(summaries, trends=loaded.value, state=state)
+    trends = loaded.value
+    ends = tuple(run.id for run in (*trends.runs[:1], *trends.runs[-1:]))
+    cards = shared_value(
+        # The cards have dates of the reader's zone.
+        ("mode cards", state, results.machine, results.toolchain, ends, str(clock.zone())),
+        version=loaded.version,
+        compute=functools.partial(_cards, state, results, trends),
+    )
     if cards:
-        st.html(cards_html(cards))
+        st.html(cards)
         if pooled := pooled_text(cell.summary.case for cell in results.cells):
             st.html(caption(pooled))
     show_middle(state, loaded, status=status)
+
+
+def _cards(state: OverviewState, results: FilteredResults, trends: ModeTrends) -> str:
+    summaries = mode_summaries(results.cells, alerts=results.alerts_in_toolchain)
+    return cards_html(mode_cards(summaries, trends=trends, state=state))
 
 
 def _show_filters(state: OverviewState, overview: Overview, *, results: FilteredResults) -> None:
