@@ -137,7 +137,7 @@ def read_cache() -> VersionedCache:
 
 
 def shared_value(key: Hashable, *, version: int, compute: Callable[[], _Value]) -> _Value:
-    """Return what `compute` makes of one version of the store; all sessions share the value.
+    """Return a value of one version of the store, computed once and shared by all sessions.
 
     Unlike computed_once it copies nothing, so the value must stay as it is. `key` names the
     function and its arguments.
