@@ -42,7 +42,6 @@ class ShownReceiver:
     address: str
     recipients: str = ""
     routes: tuple[tuple[str, str], ...] = ()
-    quiet: str = ""
     weekly: str = ""
 
 

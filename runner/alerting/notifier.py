@@ -97,7 +97,6 @@ def make_dispatcher(workspace: Workspace, *, limit_s: float = PASS_S) -> Dispatc
         now=dependencies.now,
         jitter=_drawn_below,
         draw=make_draw(workspace),
-        quiet={name: settings.quiet_rule for name, settings in config.receivers.items()},
         limit_s=limit_s,
     )
 

@@ -19,7 +19,6 @@ from compile_hud.runner.notifications.http_client import (
     TargetRefused,
     check_url,
 )
-from compile_hud.runner.notifications.quiet_hours import QuietHours, parse_hours, weekly_time
 from compile_hud.runner.notifications.receivers.settings import (
     ALL_KEYS,
     ENV,
@@ -31,6 +30,7 @@ from compile_hud.runner.notifications.receivers.settings import (
     ReceiverSettings,
 )
 from compile_hud.runner.notifications.routes import NOTIFIED_KINDS, Route
+from compile_hud.runner.notifications.weekly_time import weekly_time
 
 # Every mail server accepts this: ASCII, no quotes, no character that ends a header.
 _MAILBOX = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,253}")
@@ -147,11 +147,6 @@ def _change_kinds(value: Any) -> tuple[str, ...]:
     return _some(value, allowed=NOTIFIED_KINDS)
 
 
-def quiet_hours(value: Any) -> tuple[QuietHours, ...]:
-    """Return one text such as "22:00-07:00" or a list of them as hours; raise ValueError."""
-    return tuple(parse_hours(item) for item in texts(value))
-
-
 _ROUTE = Route(name="", receivers=())
 
 
@@ -255,25 +250,10 @@ NOTIFICATION_SETTINGS = (
     ),
     Setting(
         section="receivers.NAME",
-        key="quiet",
-        accept=quiet_hours,
-        default=(),
-        description='Hours in which nothing is sent: `"22:00-07:00"`, or a list such as'
-        ' `["mon-fri 18:00-08:00", "sat,sun 00:00-24:00"]`. It goes out when they are over.',
-    ),
-    Setting(
-        section="receivers.NAME",
         key="timezone",
         accept=timezone_name,
         default="UTC",
-        description="Time zone of these hours and of `weekly`.",
-    ),
-    Setting(
-        section="receivers.NAME",
-        key="severe_any_time",
-        accept=flag,
-        default=False,
-        description="Whether severe notifications are sent in quiet hours too.",
+        description="Time zone of `weekly`.",
     ),
     Setting(
         section="receivers.NAME",

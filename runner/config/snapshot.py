@@ -194,7 +194,6 @@ def shown_receivers(
             routes=tuple(
                 (item.name, route_text(item)) for item in routes if name in item.receivers
             ),
-            quiet=_quiet_text(settings),
             weekly="" if settings.weekly is None else f"{settings.weekly} {settings.timezone}",
         )
         for name, settings in receivers.items()
@@ -232,10 +231,3 @@ def _recipients(settings: ReceiverSettings) -> str:
     texts = settings.to or (settings.repository or settings.channel or "",)
     shown = (_PERSON.sub("...@", one_line(text)) for text in texts)
     return shortened(", ".join(shown), limit=_MAX_VALUE)
-
-
-def _quiet_text(settings: ReceiverSettings) -> str:
-    if not settings.quiet:
-        return ""
-    exception = "; severe ones are sent" if settings.severe_any_time else ""
-    return f"{', '.join(map(str, settings.quiet))} {settings.timezone}{exception}"

@@ -9,8 +9,8 @@ jitter (https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter
 that queued up meanwhile go out as one digest. A digest with an error response is halved, down to
 single messages.
 
-A test message is sent once, at once and alone: quiet hours and pauses do not defer it. A failure of
-it changes nothing for other messages; its success ends the pause of the receiver.
+A test message is sent once, at once and alone: pauses do not defer it. A failure of it changes
+nothing for other messages; its success ends the pause of the receiver.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from compile_hud.db.records.notifications import (
     stable_id,
     urgent,
 )
-from compile_hud.runner.notifications.quiet_hours import Quiet
 
 # A receiver may request a longer pause than this; it gets no longer one.
 MAX_RETRY_AFTER_S = 24 * 3600.0
@@ -127,17 +126,13 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryContext:
-    """Time, process and randomness of a decision: `jitter` draws a pause below a limit.
-
-    `quiet` is the restriction of the receiver's quiet hours at that time.
-    """
+    """Time, process and randomness of a decision: `jitter` draws a pause below a limit."""
 
     at: datetime
     holder: str
     jitter: Callable[[float], float]
     is_gone: Callable[[str], bool | None]
     policy: Policy = field(default_factory=Policy)
-    quiet: Quiet = Quiet.ALL
 
     def pause(self, num_failures: int, *, at_least_s: float = 0.0) -> datetime:
         """Return the end of the pause after this number of failures in a row."""
@@ -224,9 +219,7 @@ def next_delivery(
     is_paused = paused_until is not None and paused_until > context.at
     if is_paused and not (is_probe or sending or tests):
         return queue, None
-    chosen = tests[:1]
-    if not chosen and context.quiet is Quiet.ALL:
-        chosen = _interrupted(queue, sending)
+    chosen = tests[:1] or _interrupted(queue, sending)
     chosen = chosen or _next(queue, context, attempted=attempted, is_probe=is_probe)
     if not chosen:
         return queue, None
@@ -292,9 +285,9 @@ def _next(
             blocked |= item.about
         else:
             candidates.append(item)
-    early = [] if context.quiet is Quiet.NONE else urgent(candidates)
     # Severe notifications precede the others.
-    chosen = early or (candidates if context.quiet is Quiet.ALL else [])
+    early = urgent(candidates)
+    chosen = early or candidates
     if not chosen:
         return []
     if chosen[0].delivery_id:

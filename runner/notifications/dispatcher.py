@@ -26,7 +26,6 @@ from compile_hud.runner.notifications.delivery_policy import (
     apply_response,
     next_delivery,
 )
-from compile_hud.runner.notifications.quiet_hours import QuietRule
 from compile_hud.runner.notifications.weekly_digest import WeeklyDigest
 
 logger = logging.getLogger(__name__)
@@ -43,8 +42,6 @@ SLOW_RECEIVER = "it answers slowly; what is left waits for the next time, or for
 MAX_ALERTS_SHOWN = 5
 # The limit is per digest; further notifications are only counted.
 MAX_ITEMS_SHOWN = 10
-
-_NEVER_QUIET = QuietRule()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +126,7 @@ class DispatchReport:
 class Dispatcher:
     """Sends due notifications. `build_messages` returns their items, without dropped ones.
 
-    `quiet` has the quiet hours of receivers. A pass starts no delivery after `limit_s`.
+    A pass starts no delivery after `limit_s`.
     """
 
     store: Store
@@ -139,7 +136,6 @@ class Dispatcher:
     jitter: Callable[[float], float]
     policy: Policy = field(default_factory=Policy)
     draw: Draw = draw_nothing
-    quiet: Mapping[str, QuietRule] = field(default_factory=dict)
     limit_s: float = PASS_S
 
     def dispatch(self) -> DispatchReport:
@@ -201,7 +197,6 @@ class Dispatcher:
                 jitter=self.jitter,
                 is_gone=is_gone,
                 policy=self.policy,
-                quiet=self.quiet.get(name, _NEVER_QUIET).at(now),
             )
             if attempt is not None:
                 queue = apply_response(queue, attempt, context=context, attempted=attempted)

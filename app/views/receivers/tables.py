@@ -16,7 +16,6 @@ SNIPPET = """\
 [receivers.team]
 kind = "slack"              # or discord, teams, email, github, webhook, apprise
 url = "env:HUD_SLACK_URL"   # the address is a secret: set the variable where hud runs
-quiet = "22:00-07:00"
 weekly = "mon 09:00"
 
 [routes.important]
@@ -73,7 +72,6 @@ def receiver_facts(card: ReceiverCard, *, has_routes: bool, now: datetime) -> st
     numbers = ((state.num_waiting, "pending"), (state.num_sent, "sent"), (state.num_dead, "dead"))
     pairs.append(("notifications", Cell(text=", ".join(f"{num} {name}" for num, name in numbers))))
     if shown is not None:
-        pairs.append(("quiet hours", Cell(text=shown.quiet or "none")))
         pairs.append(("weekly digest", Cell(text=shown.weekly or "off")))
     return key_values(pairs)
 

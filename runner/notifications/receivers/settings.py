@@ -12,11 +12,7 @@ from compile_hud.runner.notifications.http_client import (
     MAIL,
     TOTAL_S,
 )
-from compile_hud.runner.notifications.quiet_hours import (
-    QuietHours,
-    QuietRule,
-    WeeklyTime,
-)
+from compile_hud.runner.notifications.weekly_time import WeeklyTime
 
 ENV, FILE = "env:", "file:"
 SECRET_SOURCES = f"`{ENV}NAME` or `{FILE}PATH`"
@@ -87,17 +83,8 @@ class ReceiverSettings:
     publish: tuple[Publication, ...] | None = None
     allow_private: bool = False
     timeout_s: float = TOTAL_S
-    quiet: tuple[QuietHours, ...] = ()
     timezone: str = "UTC"
-    severe_any_time: bool = False
     weekly: WeeklyTime | None = None
-
-    @property
-    def quiet_rule(self) -> QuietRule:
-        """Return the quiet hours of the receiver."""
-        return QuietRule(
-            hours=self.quiet, timezone=self.timezone, severe_any_time=self.severe_any_time
-        )
 
 
 def schemes_of(kind: ReceiverKind) -> tuple[str, ...]:

@@ -29,7 +29,6 @@ from compile_hud.runner.notifications.delivery_policy import (
     apply_response,
     next_delivery,
 )
-from compile_hud.runner.notifications.quiet_hours import Quiet
 from tests.support.builders import START, make_notification
 
 SENT = Response(kind=ResponseKind.SENT)
@@ -290,30 +289,6 @@ def test_that_something_severe_is_over_can_wait() -> None:
     assert ids(taken(queue(*waiting))[1]) == ["n00"]
 
 
-def hushed(quiet: Quiet, *, at: datetime = START) -> DeliveryContext:
-    return replace(context(at), quiet=quiet)
-
-
-def test_in_quiet_hours_everything_waits_and_only_what_is_severe_may_come_through() -> None:
-    waiting = many(3)
-    waiting[2] = severe(waiting[2])
-    assert next_delivery(queue(*waiting), context=hushed(Quiet.NONE)) == (queue(*waiting), None)
-    after, delivery = next_delivery(queue(*waiting), context=hushed(Quiet.SEVERE))
-    assert delivery is not None
-    assert ids(delivery) == ["n02"]
-    done = apply_response(
-        after, Attempt(delivery=delivery, response=SENT), context=hushed(Quiet.SEVERE)
-    )
-    assert next_delivery(done, context=hushed(Quiet.SEVERE))[1] is None
-    assert ids(taken(done)[1]) == ["n00"]
-
-
-def test_what_a_dead_process_was_sending_waits_for_the_end_of_quiet_hours_too() -> None:
-    after, digest = taken(queue(*many(4)), holder="gone", policy=Policy())
-    assert next_delivery(after, context=hushed(Quiet.SEVERE))[1] is None
-    assert taken(after)[1].id == digest.id
-
-
 def test_what_follows_a_delivery_that_is_repeated_waits_behind_it() -> None:
     first, second, third = many(3)
     repeated = replace(second, state=NotificationState.FAILED, delivery_id="digest")
@@ -327,10 +302,9 @@ def test_what_follows_a_delivery_that_is_repeated_waits_behind_it() -> None:
     abouts=st.lists(
         st.tuples(st.integers(0, 2), st.sampled_from(Severity)), min_size=1, max_size=8
     ),
-    hours=st.lists(st.sampled_from(Quiet), max_size=20),
 )
 def test_notifications_about_one_alert_never_overtake_each_other(
-    answers: Sequence[Response], abouts: Sequence[tuple[int, Severity]], hours: Sequence[Quiet]
+    answers: Sequence[Response], abouts: Sequence[tuple[int, Severity]]
 ) -> None:
     waiting = [
         make_notification(
@@ -339,9 +313,8 @@ def test_notifications_about_one_alert_never_overtake_each_other(
         for number, (about, severity) in enumerate(abouts)
     ]
     outbox, at, order = queue(*waiting), START, []
-    for number, answer in enumerate([*answers, *[SENT] * 60]):
-        quiet = hours[number] if number < len(hours) else Quiet.ALL
-        now = replace(context(at, policy=Policy()), quiet=quiet)
+    for answer in [*answers, *[SENT] * 60]:
+        now = context(at, policy=Policy())
         outbox, delivery = next_delivery(outbox, context=now)
         at += timedelta(hours=2)
         if delivery is None:
@@ -368,16 +341,15 @@ def test_a_test_message_precedes_all_others_and_goes_alone() -> None:
     assert ids(delivery) == ["test"]
 
 
-def test_neither_quiet_hours_nor_a_pause_defer_a_test_message() -> None:
+def test_a_pause_does_not_defer_a_test_message() -> None:
     health = ReceiverHealth(
         receiver="ops", num_failures=7, held_until=START + timedelta(minutes=20)
     )
     paused = Queue(health=health, waiting=(*many(2), receiver_test()))
-    quiet = replace(context(), quiet=Quiet.NONE)
-    after, delivery = next_delivery(paused, context=quiet)
+    after, delivery = next_delivery(paused, context=context())
     assert delivery is not None
     assert ids(delivery) == ["test"]
-    assert next_delivery(paused, context=quiet, attempted=["test"])[1] is None
+    assert next_delivery(paused, context=context(), attempted=["test"])[1] is None
     # The receiver works again, so what waits is sent as well.
     done = apply_response(after, Attempt(delivery=delivery, response=SENT), context=context())
     assert (states(done)[2], done.health.num_failures, done.health.held_until) == ("sent", 0, None)
