@@ -49,7 +49,9 @@ RANGES = (*DAY_RANGES, ALL_RUNS)
 DEFAULT_RANGE = "90"
 SCALES = ABSOLUTE, RELATIVE = ("absolute", "relative")
 # The parts of a case on the page of its run; the first one, its summary, has no name.
-CASE_TABS = COMPILE, ACCURACY, FINDINGS, LOG = ("compile", "accuracy", "findings", "log")
+CASE_TABS = MEMORY, COMPILE, ACCURACY, FINDINGS, LOG = (
+    *("memory", "compile", "accuracy", "findings", "log"),
+)
 # The study that the page shows first.
 DEFAULT_STUDY = "families"
 # The range of the page that is drawn, for the links on it; empty for the default.

@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from compile_hud.db.records.kernels import Kernel
+from compile_hud.db.records.memory.peak import MEMORY_PEAK
 from compile_hud.db.records.metrics import CACHES, COMPILE_CACHES, METRICS, WARM, cache_metric
 from compile_hud.db.records.results import (
     Case,
@@ -39,6 +41,7 @@ from compile_hud.models_zoo.catalog.variants import MODES, VARIANTS
 from compile_hud.runner.analysis.stats.estimates import estimate
 from compile_hud.runner.analysis.studies.study import Study
 from compile_hud.runner.demo.kernels import PEAKS, demo_kernels
+from compile_hud.runner.demo.memory import demo_memory
 from compile_hud.runner.execution.environment import fingerprint, revision
 from compile_hud.runner.planning.plan import make_plan
 from compile_hud.runner.planning.suites import Selection
@@ -337,8 +340,24 @@ def _result(case: Case, *, night: _Night, index: int, generator: np.random.Gener
         log_tail=FAILURE_LOG if is_failing else "",
         kernels=kernels.kernels,
         sources=kernels.sources,
-        details=kernels.details if case.is_reference else {**kernels.details, **_details(case)},
+        details=kernels.details
+        if case.is_reference
+        else {
+            **kernels.details,
+            **_details(case),
+            **_memory(case, () if is_failing else measurements, kernels=kernels.kernels),
+        },
     )
+
+
+def _memory(
+    case: Case, measurements: Sequence[Measurement], *, kernels: Sequence[Kernel]
+) -> dict[str, Any]:
+    """Return the holders of memory of a result with kernels, as those of a real run."""
+    peaks = [item.median for item in measurements if item.metric == "peak_bytes"]
+    if not peaks or not kernels:
+        return {}
+    return {MEMORY_PEAK: demo_memory(case, kernels, peak_bytes=peaks[0]).to_json()}
 
 
 def _details(case: Case) -> dict[str, Any]:

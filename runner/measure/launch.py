@@ -47,6 +47,7 @@ from compile_hud.runner.measure.resources.energy import report_energy
 from compile_hud.runner.measure.resources.flops import report_work
 from compile_hud.runner.measure.resources.memory import report_memory
 from compile_hud.runner.measure.resources.memory_growth import report_growth
+from compile_hud.runner.measure.resources.memory_holders import is_explained, report_holders
 from compile_hud.runner.measure.resources.training_breakdown import report_breakdown
 from compile_hud.runner.measure.runtimes.registry import allocates_itself, check_runtime
 from compile_hud.runner.measure.shape_sweep import is_swept, sweep_shapes
@@ -271,6 +272,9 @@ def _measure_once(context: Context, forward: Forward) -> None:
         report_memory(context, forward)
         if not allocates_itself(context.request.case):
             report_growth(context, forward)
+    if is_explained(context):
+        with log.step("allocations"):
+            _explain_failure(context, forward, name="allocations", report=report_holders)
     explaining: dict[str, Callable[[Context, Forward], None]] = {}
     if context.request.settings.energy:
         explaining["energy"] = report_energy

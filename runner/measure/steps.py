@@ -16,6 +16,7 @@ STEP_ORDER = (
     "warm up",
     "sample",
     "memory",
+    "allocations",
     "energy",
     "breakdown",
     "tokens",

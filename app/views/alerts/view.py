@@ -29,6 +29,7 @@ from compile_hud.app.ui.share import Share, file_name, show_share
 from compile_hud.app.ui.urls import (
     FINDINGS,
     AlertsState,
+    KernelDiffState,
     decide_url,
     event_url,
     kernel_diff_url,
@@ -58,6 +59,8 @@ from compile_hud.app.views.alerts.triage_form import floor_form, triage_form
 from compile_hud.app.views.alerts.undo import show_undo
 from compile_hud.app.views.kernel_diff.data import load_alert_kernels
 from compile_hud.app.views.kernel_diff.links import alert_kernel_table
+from compile_hud.app.views.memory.data import load_alert_memory
+from compile_hud.app.views.memory.view import show_memory_changes
 from compile_hud.app.views.runs.data import load_new_findings
 from compile_hud.app.views.runs.findings import findings_table
 from compile_hud.db.errors import NotFoundError
@@ -201,6 +204,7 @@ def show_alert(alert_id: str) -> None:
         _show_code(page)
         _show_findings(alert)
         _show_kernels(alert)
+        _show_memory(alert)
         _show_environment(alert)
     _show_changes([alert], page.changes)
     floor_form(alert)
@@ -267,6 +271,18 @@ def _show_kernels(alert: Alert) -> None:
     else:
         st.html(caption("No kernel changed beyond noise in the direction of the alert."))
     link_button("Open kernel diff", kernel_diff_url(kernels.state))
+
+
+def _show_memory(alert: Alert) -> None:
+    memory = load_alert_memory(alert).value
+    if memory is not None:
+        show_memory_changes(memory)
+        good, bad = alert.last_good, alert.first_bad
+        assert good is not None
+        state = KernelDiffState(
+            baseline_run=good.run_id, baseline_case=alert.case.key, candidate_run=bad.run_id
+        )
+        link_button("Open kernel diff", kernel_diff_url(state))
 
 
 def _show_changes(alerts: Sequence[Alert], changes: Sequence[AlertChange]) -> None:

@@ -19,6 +19,7 @@ from compile_hud.app.views.kernel_diff.records import (
     DiffSide,
     KernelSum,
 )
+from compile_hud.app.views.memory.data import memory_changes
 from compile_hud.db.errors import RecordError
 from compile_hud.db.queries.kernels import load_kernel_runs, load_profiled
 from compile_hud.db.queries.results import load_result_summaries
@@ -150,6 +151,7 @@ def _diff_page(
         noise=diff.noise_text,
         unexplained_text=diff.unexplained_text,
         sums=_sums(diff.rollup),
+        memory=memory_changes(diff.memory),
     )
 
 

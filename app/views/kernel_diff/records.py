@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from compile_hud.app.ui.urls import KernelDiffState
+from compile_hud.app.views.memory.records import MemoryChanges
 from compile_hud.db.records.kernels import Kernel, KernelSource
 from compile_hud.db.records.results import Case, Run, Verdict
 
@@ -90,7 +91,8 @@ class DiffPage:
     why there is no diff although both sides have kernels, `noise` the reason why its times are
     uncertain. `unexplained_text` describes the unexplained part, "" without one.
     `sums` are those of the kernels of both sides that changed, the largest change of each property
-    first. `devices_text` names two different devices, "" otherwise.
+    first. `devices_text` names two different devices, "" otherwise. `memory` has the changes of
+    memory at the peak, None if a side has none.
     """
 
     baseline: DiffSide
@@ -109,6 +111,7 @@ class DiffPage:
     unexplained_text: str = ""
     sums: tuple[KernelSum, ...] = ()
     devices_text: str = ""
+    memory: MemoryChanges | None = None
 
     @property
     def explained_s(self) -> float:

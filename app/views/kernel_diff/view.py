@@ -45,6 +45,7 @@ from compile_hud.app.views.kernel_diff.waterfall import (
     waterfall_legend,
     waterfall_steps,
 )
+from compile_hud.app.views.memory.view import show_memory_changes
 from compile_hud.db.errors import NotFoundError
 from compile_hud.db.records.kernels import KernelSource
 from compile_hud.db.records.results import Case
@@ -99,6 +100,8 @@ def _show_diff(page: DiffPage, state: KernelDiffState) -> None:
         _show_row(page, state)
     show_waterfall(page, state)
     show_table(page, state)
+    if page.memory is not None:
+        show_memory_changes(page.memory)
 
 
 def _show_row(page: DiffPage, state: KernelDiffState) -> None:

@@ -22,12 +22,15 @@ from compile_hud.app.ui.urls import (
     COMPILE,
     FINDINGS,
     LOG,
+    MEMORY,
     RunPageState,
     run_url,
     series_url,
 )
 from compile_hud.app.views.kernel_diff.data import load_runs_of_kernels
 from compile_hud.app.views.kernel_diff.links import has_kernels, kernel_links
+from compile_hud.app.views.memory.tables import peak_of
+from compile_hud.app.views.memory.view import show_peak
 from compile_hud.app.views.runs.cache_table import cache_table
 from compile_hud.app.views.runs.compilation_table import compilation_table, compiler_log
 from compile_hud.app.views.runs.data import sweep_of
@@ -87,6 +90,7 @@ def show_case(page: RunPage, state: RunPageState) -> None:
     if result.reason:
         st.html(banner(f"{outcome_label(result.outcome)}: {result.reason}"))
     parts = {
+        MEMORY: _show_memory,
         COMPILE: _show_compile,
         ACCURACY: _show_accuracy,
         FINDINGS: _show_findings,
@@ -162,6 +166,20 @@ def _show_launches(result: ResultSummary, names: Sequence[str]) -> None:
     for title, content in tables.items():
         if content:
             st.html(collapsible(f"Launches: {title}", content))
+
+
+def _show_memory(page: RunPage, result: ResultSummary) -> None:
+    """Draw the metrics of memory, and the holders of it at the peak."""
+    measured = in_groups(result, ("memory",))
+    peak, problem = peak_of(result)
+    if problem:
+        st.html(banner(problem))
+    if not measured.measurements and peak is None:
+        _show_no_part("No memory data", result, eager="")
+        return
+    if measured.measurements:
+        st.html(measurement_table(measured, run=page.run))
+    show_peak(peak, result)
 
 
 def _show_compile(page: RunPage, result: ResultSummary) -> None:

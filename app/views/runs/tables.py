@@ -21,6 +21,7 @@ from compile_hud.app.ui.html import (
     time_cell,
 )
 from compile_hud.db.records.imported import is_imported, was_timed
+from compile_hud.db.records.memory.peak import MEMORY_PEAK
 from compile_hud.db.records.results import Run, RunState
 from compile_hud.db.records.summaries import ResultSummary
 from compile_hud.db.shared.text import runtime_text, significant
@@ -162,7 +163,7 @@ def reasons(result: ResultSummary) -> list[tuple[str, list[str]]]:
 
 def other_details(result: ResultSummary) -> dict[str, Any]:
     """Return the details that are shown unchanged."""
-    listed = {name for name, _ in (*REASON_LISTS, *LOCATION_LISTS)}
+    listed = {name for name, _ in (*REASON_LISTS, *LOCATION_LISTS)} | {MEMORY_PEAK}
     return {name: value for name, value in result.details.items() if name not in listed}
 
 

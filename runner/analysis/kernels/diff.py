@@ -18,6 +18,7 @@ from typing import Any
 
 from compile_hud.db.records.alerts import VANISHED, Alert
 from compile_hud.db.records.kernels import ProfiledResult, profile_of
+from compile_hud.db.records.memory.peak import memory_peak_of
 from compile_hud.db.records.results import CaseResult, Verdict
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.db.shared.text import signed, signed_us
@@ -32,6 +33,7 @@ from compile_hud.runner.analysis.kernels.noise import (
     noise_warnings,
 )
 from compile_hud.runner.analysis.kernels.rollup import PartChange, Rollup, roll_up
+from compile_hud.runner.analysis.memory_peak.diff import MemoryDiff, diff_of
 
 # The bases of a diff; the first one that both sides have counts.
 LATENCY, ITERATION, KERNELS = "latency", "profiled iteration", "sum of kernels"
@@ -59,7 +61,8 @@ class KernelDiff:
     `baseline_s` and `candidate_s` are the times that `basis` names: the latencies, or, if one side
     has none, the iterations under the profiler, or the sums of the kernels. `parts` are the
     components of both profiles, empty if one side has none. `noise` is the uncertainty of the
-    times; `warnings` are the related warnings of both results.
+    times; `warnings` are the related warnings of both results. `memory` has the
+    changes of memory at the peak, None if a side has none.
     """
 
     rows: tuple[KernelChange, ...]
@@ -69,6 +72,7 @@ class KernelDiff:
     parts: tuple[PartChange, ...]
     noise: Noise = Noise()
     warnings: tuple[tuple[RunWarning, ...], tuple[RunWarning, ...]] = ((), ())
+    memory: MemoryDiff | None = None
 
     @property
     def rollup(self) -> Rollup:
@@ -144,6 +148,7 @@ class KernelDiff:
             "parts": [part.to_json() for part in self.parts],
             "rollup": self.rollup.to_json(),
             "rows": [row.to_json() for row in self.rows],
+            "memory": None if self.memory is None else self.memory.to_json(),
         }
 
 
@@ -177,6 +182,7 @@ def diff_kernels(baseline: KernelSide, candidate: KernelSide) -> KernelDiff:
         baseline_s=baseline_s,
         candidate_s=candidate_s,
         parts=parts,
+        memory=diff_of(baseline.memory, candidate.memory),
     )
 
 
@@ -204,6 +210,7 @@ def kernel_side(result: ProfiledResult) -> KernelSide:
         latency_s=result.latency_s,
         deviation=deviation_of(result.samples),
         warnings=result.warnings,
+        memory=memory_peak_of(result.details),
     )
 
 

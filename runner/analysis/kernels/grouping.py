@@ -18,6 +18,7 @@ from typing import Any
 
 from compile_hud.db.errors import RecordError
 from compile_hud.db.records.kernels import Kernel, Profile
+from compile_hud.db.records.memory.peak import PeakHolders
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.runner.analysis.kernels.code_similarity import Pairs, plain_code, token_pairs
 
@@ -62,7 +63,7 @@ class KernelSide:
 
     `latency_s` is the median of samples without the profiler, None without such samples, as for a
     trace file; `deviation` is the standard deviation of their logarithms. `warnings` are those of
-    the result.
+    the result. `memory` has the holders of memory at the peak, None if they were not recorded.
     """
 
     kernels: tuple[Kernel, ...]
@@ -71,6 +72,7 @@ class KernelSide:
     latency_s: float | None = None
     deviation: float = 0.0
     warnings: tuple[RunWarning, ...] = ()
+    memory: PeakHolders | None = None
 
     def __post_init__(self) -> None:
         """Raise RecordError for a number that no profiler gives: sums of them would overflow."""

@@ -43,6 +43,7 @@ from compile_hud.runner.cli.compare.ci_report import (
     write_report,
 )
 from compile_hud.runner.cli.compare.commit_markdown import commit_markdown, job_link
+from compile_hud.runner.cli.compare.memory import memory_diffs, memory_json, print_memory_diff
 from compile_hud.runner.cli.compare.repository import (
     DEFAULT_MAX_LAUNCHES,
     CommitNames,
@@ -419,11 +420,13 @@ def _show(
             },
         )
     )
+    memory = memory_diffs(compared.rows, baseline=compared.baseline, candidate=compared.candidate)
     if as_json:
         content = differences_json(
             compared.rows, before=before, after=after, fail_above=fail_above, diffs=diffs
         )
-        print_json({**content, "machine": [item.to_json() for item in compared.machine]})
+        machine = [item.to_json() for item in compared.machine]
+        print_json({**content, "memory": memory_json(memory), "machine": machine})
     else:
         print_differences(
             compared.rows,
@@ -434,6 +437,9 @@ def _show(
             diffs=diffs,
         )
         click.echo(f"machine {compared.machine_line}")
+        # A comparison of commits prints them with its kernels.
+        for key, diff in memory.items() if workspace is not None else ():
+            print_memory_diff(diff, title=f"memory at the peak of {key}")
 
 
 def _limits(max_launches: int | None, *, fail_above: float) -> PairLimits:

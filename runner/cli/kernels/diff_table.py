@@ -11,6 +11,7 @@ from compile_hud.db.shared.text import counted, one_line, printable, shortened, 
 from compile_hud.runner.analysis.kernels.change_classes import ChangeKind, KernelChange
 from compile_hud.runner.analysis.kernels.diff import KernelDiff
 from compile_hud.runner.analysis.kernels.rollup import PartChange
+from compile_hud.runner.cli.compare.memory import print_memory_diff
 from compile_hud.runner.cli.tables import Column, print_table
 
 _COLUMNS = (
@@ -54,6 +55,8 @@ def print_diff(
         rows.append((signed_us(diff.unexplained_s), "", "unexplained", diff.unexplained_text))
     rows.append((signed_us(diff.change_s), "", diff.basis, times))
     print_table(_COLUMNS, rows=rows, spare=_SPARE)
+    if diff.memory is not None:
+        print_memory_diff(diff.memory)
 
 
 def _rollup_lines(diff: KernelDiff) -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from compile_hud.db.records.findings import Finding
+from compile_hud.db.records.memory.peak import memory_peak_of
 from compile_hud.db.records.metrics import CACHE_EVENTS
 from compile_hud.db.records.results import CaseResult, RunDocument
 from compile_hud.db.shared.compilations import (
@@ -41,6 +42,10 @@ _FINDING_COLUMNS = (
     Column(name="finding", is_whole=True),
     Column(name="cost", is_number=True),
     *(Column(name=name, is_prose=True) for name in ("reason", "where", "remedy")),
+)
+_MEMORY_COLUMNS = (
+    *(Column(name=name, is_number=True) for name in ("memory", "share", "allocations")),
+    *(Column(name=name) for name in ("holder", "module", "line")),
 )
 # A model that recompiles often has more; the longest say most.
 MAX_COMPILATIONS = 12
@@ -199,6 +204,27 @@ def print_caches(result: CaseResult) -> None:
         for item in lookups
     ]
     print_table(columns, rows=rows, console=console)
+
+
+def print_memory(result: CaseResult) -> None:
+    """Print a row for each holder of memory at the peak; nothing without any."""
+    peak = memory_peak_of(result.details)
+    if peak is None:
+        return
+    console = stdout()
+    console.print(f"\nmemory at the peak: {quantity(peak.num_bytes, unit='B')}", markup=False)
+    rows = [
+        (
+            quantity(item.num_bytes, unit="B"),
+            f"{100 * peak.share(item):.1f} %",
+            f"{item.count:,}" if item.is_counted else "-",
+            item.label,
+            item.module or "-",
+            item.short_line or "-",
+        )
+        for item in peak.holders
+    ]
+    print_table(_MEMORY_COLUMNS, rows=rows, spare=("allocations",), console=console)
 
 
 def print_sweep(result: CaseResult) -> None:

@@ -29,6 +29,7 @@ from compile_hud.runner.cli.results.case_tables import (
     print_compile,
     print_compiler_log,
     print_findings,
+    print_memory,
     print_sweep,
 )
 from compile_hud.runner.cli.results.case_text import find_case, print_case
@@ -94,6 +95,7 @@ def _show_case(document: RunDocument, key: str, *, as_json: bool, config: Config
     print_case(result, own_eager_s=None if own_eager is None else own_eager.value)
     print_findings(findings)
     _print_trials(document.run, result.case, findings=findings, config=config)
+    print_memory(result)
     print_sweep(result)
     print_compile(document)
     print_compilations(result)

@@ -89,10 +89,12 @@ def _counted(matches: Iterable[re.Match[str]]) -> Iterator[tuple[int, re.Match[s
 
 # The arguments of the first call of each kernel, by its name in a trace; see `describe_arguments`.
 FirstCalls = dict[str, list[Any]]
+# A function that is called before each call of a kernel, with its arguments.
+OnKernel = Callable[[GeneratedKernel, Sequence[Any]], None]
 
 
 @contextmanager
-def visible_kernels() -> Iterator[FirstCalls]:
+def visible_kernels(*, on_call: OnKernel | None = None) -> Iterator[FirstCalls]:
     """Put each call of a generated C++ kernel into a range of its name during the block.
 
     Yields the arguments of each kernel's first call, by the names in a trace. They include Triton
@@ -108,12 +110,13 @@ def visible_kernels() -> Iterator[FirstCalls]:
                     continue
                 kernel = GeneratedKernel(name=name, index=seen[name], language=language, text="")
                 seen[name] += 1
+                look = _look_of(kernel, calls=calls, on_call=on_call)
                 if language == "cpp":
-                    show = _with_range(kernel.shown_name, function, calls=calls)
+                    show = _with_range(kernel.shown_name, function, look=look)
                     shown.enter_context(replaced(module, name, show))
                 else:
-                    look = _with_first_call(kernel.shown_name, function.run, calls=calls)
-                    shown.enter_context(replaced(function, "run", look))
+                    run = _with_look(function.run, look=look)
+                    shown.enter_context(replaced(function, "run", run))
         yield calls
 
 
@@ -164,29 +167,41 @@ def wrapped(owner: Any, name: str, wrap: Callable[[Any], Any]) -> Iterator[None]
         yield
 
 
+def _look_of(
+    kernel: GeneratedKernel, *, calls: FirstCalls, on_call: OnKernel | None
+) -> Callable[[Sequence[Any]], None]:
+    name = kernel.shown_name
+
+    def look(arguments: Sequence[Any]) -> None:
+        if name not in calls:
+            calls[name] = describe_arguments(arguments)
+        if on_call is not None:
+            on_call(kernel, arguments)
+
+    return look
+
+
 def _with_range(
-    name: str, function: Callable[..., Any], *, calls: FirstCalls
+    name: str, function: Callable[..., Any], *, look: Callable[[Sequence[Any]], None]
 ) -> Callable[..., Any]:
     range_of = range_maker()
 
     def show(*arguments: Any) -> Any:
-        if name not in calls:
-            calls[name] = describe_arguments(arguments)
+        look(arguments)
         with range_of(name):
             return function(*arguments)
 
     return show
 
 
-def _with_first_call(
-    name: str, run: Callable[..., Any], *, calls: FirstCalls
+def _with_look(
+    run: Callable[..., Any], *, look: Callable[[Sequence[Any]], None]
 ) -> Callable[..., Any]:
-    def look(*arguments: Any, **options: Any) -> Any:
-        if name not in calls:
-            calls[name] = describe_arguments(arguments)
+    def call(*arguments: Any, **options: Any) -> Any:
+        look(arguments)
         return run(*arguments, **options)
 
-    return look
+    return call
 
 
 def range_maker() -> Callable[[str], Any]:

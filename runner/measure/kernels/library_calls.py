@@ -34,6 +34,9 @@ _CALL = re.compile(rf"^\s+(?:\w+ = )?{LIBRARIES}\.\w+\(", re.MULTILINE)
 
 # The module path of each call, in order; a list for each graph that has any, in order too.
 Calls = list[list[str]]
+# A function that is called before each call of a library: its name, the path of its module, and the
+# arguments.
+OnLibraryCall = Callable[[str, str, Sequence[Any]], None]
 
 
 @contextmanager
@@ -85,36 +88,50 @@ def _origin_of(nodes: Any, *, operator: str) -> Origin:
 
 
 @contextmanager
-def shown_library_calls(calls: Calls) -> Iterator[None]:
-    """Put each call of a library into the range of its module during the block."""
-    modules = [(module, len(_CALL.findall(module_text(module)))) for module in generated_modules()]
-    calling = [(module, number) for module, number in modules if number]
+def shown_library_calls(calls: Calls, *, on_call: OnLibraryCall | None = None) -> Iterator[None]:
+    """Put each call of a library into the range of its module during the block.
+
+    `on_call` is called before each one, with the path "" where the module is unknown.
+    """
     with ExitStack() as shown:
-        if len(calling) == len(calls):
-            for (module, number), paths in zip(calling, calls, strict=True):
-                if number == len(paths):
-                    shown.enter_context(_shown(module, paths))
+        for module, paths in _paths_by_module(calls):
+            if paths or on_call is not None:
+                libraries = _Libraries(getattr(module, LIBRARIES), paths, on_call)
+                shown.enter_context(replaced(module, LIBRARIES, libraries))
         yield
 
 
-def _shown(module: ModuleType, paths: Sequence[str]) -> Any:
-    return replaced(module, LIBRARIES, _Libraries(getattr(module, LIBRARIES), paths))
+def _paths_by_module(calls: Calls) -> list[tuple[ModuleType, Sequence[str]]]:
+    """Return the modules with calls of libraries, and the paths of these as far as known."""
+    modules = [(module, len(_CALL.findall(module_text(module)))) for module in generated_modules()]
+    calling = [(module, number) for module, number in modules if number]
+    if len(calling) != len(calls):
+        return [(module, ()) for module, _ in calling]
+    return [
+        (module, paths if number == len(paths) else ())
+        for (module, number), paths in zip(calling, calls, strict=True)
+    ]
 
 
 class _Libraries:
     """Replaces `extern_kernels` in one module; counts its calls."""
 
-    def __init__(self, hidden: Any, paths: Sequence[str]) -> None:
+    def __init__(
+        self, hidden: Any, paths: Sequence[str], on_call: OnLibraryCall | None = None
+    ) -> None:
         self._hidden = hidden
         self._paths = paths
+        self._on_call = on_call
         self._num_calls = 0
 
     def __getattr__(self, name: str) -> Any:
         function = getattr(self._hidden, name)
 
         def show(*arguments: Any, **options: Any) -> Any:
-            path = self._paths[self._num_calls % len(self._paths)]
+            path = self._paths[self._num_calls % len(self._paths)] if self._paths else ""
             self._num_calls += 1
+            if self._on_call is not None:
+                self._on_call(name, path, (*arguments, *options.values()))
             if not path:
                 return function(*arguments, **options)
             with torch.profiler.record_function(f"hud/module:{path}"):

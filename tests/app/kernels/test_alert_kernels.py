@@ -6,6 +6,7 @@ import dataclasses
 
 from syrupy.assertion import SnapshotAssertion
 
+from compile_hud.db.records.memory.peak import MEMORY_PEAK
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.db.store import Store
 from tests.app.conftest import OpenPage
@@ -20,7 +21,9 @@ from tests.app.kernels.test_kernel_diff import (
     save,
     save_two_nights,
 )
-from tests.support.pages.page_elements import links_of, text_of, texts_of, texts_of_rows
+from tests.support.builders import make_result
+from tests.support.pages.page_elements import html_of, links_of, text_of, texts_of, texts_of_rows
+from tests.support.records.memory_peaks import MIB, make_holder, make_peak
 from tests.support.stores.stored_results import save_alerts
 
 
@@ -74,3 +77,43 @@ def test_an_alert_without_a_kernel_beyond_noise_is_explained(
     save_alerts(store, [alert_between(("run-0", "run-1"))])
     page = open_page("alerts", alert="alert-1")
     assert texts_of(page, "caption")[-2] == words
+
+
+def save_two_peaks(store: Store, *, has_kernels: bool) -> None:
+    """Store two nights whose memory at the peak differs by one allocation of 3 MiB."""
+    planted = make_holder("aten::exp", 3 * MIB, module="layers.0", line="/m/net.py:11")
+    product = make_holder("aten::mm", 8 * MIB)
+    peaks = (make_peak(product), make_peak(product, planted))
+    results = []
+    for number, peak in enumerate(peaks):
+        run = night(number)
+        result = result_of(run, GEMM) if has_kernels else make_result(run=run, case=CASE)
+        details = {**result.details, MEMORY_PEAK: peak.to_json()}
+        results.append((run, dataclasses.replace(result, id=f"r{number}", details=details)))
+    save(store, *results)
+
+
+def test_an_alert_about_memory_names_the_operator_that_grew(
+    open_page: OpenPage, store: Store, words: SnapshotAssertion
+) -> None:
+    save_two_peaks(store, has_kernels=False)
+    alert = dataclasses.replace(alert_between(("run-0", "run-1")), metric="peak_bytes")
+    save_alerts(store, [alert])
+    page = open_page("alerts", alert="alert-1")
+    rows = texts_of_rows(page, "changes of memory at the peak")
+    assert rows == [["+3.00", "-", "3.00", "aten::exp", "layers.0", "net.py:11", "new"]]
+    assert [text for text in texts_of(page, "caption") if "aten::exp" in text] == words
+
+
+def test_an_alert_about_time_does_not_mention_memory(open_page: OpenPage, store: Store) -> None:
+    save_two_peaks(store, has_kernels=False)
+    save_alerts(store, [alert_between(("run-0", "run-1"))])
+    html = html_of(open_page("alerts", alert="alert-1"))
+    assert "aten::exp" not in html
+
+
+def test_the_diff_of_kernels_lists_the_changes_of_memory(open_page: OpenPage, store: Store) -> None:
+    save_two_peaks(store, has_kernels=True)
+    page = open_page("kernel-diff", **NIGHTS)
+    rows = texts_of_rows(page, "changes of memory at the peak")
+    assert [row[3] for row in rows] == ["aten::exp"]

@@ -146,6 +146,7 @@ def test_the_pages_of_a_case_lead_to_each_other(current: str) -> None:
         "Summary": f"run?run=run-3&amp;case={key}",
         "History": f"series?case={key}&amp;machine=box&amp;toolchain=stable",
         "Kernels": f"kernels?run=run-2&amp;case={key}",
+        "Memory": f"run?run=run-3&amp;case={key}&amp;tab=memory",
         "Compile": f"run?run=run-3&amp;case={key}&amp;tab=compile",
         "Accuracy": f"run?run=run-3&amp;case={key}&amp;tab=accuracy",
         "Findings": f"run?run=run-3&amp;case={key}&amp;tab=findings",

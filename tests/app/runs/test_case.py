@@ -69,6 +69,19 @@ DETAILS: dict[str, Any] = {
     },
     "eager_nondeterminism": {"max_abs_difference": 3e-6, "rmse": None},
     "breakdown": {"step_s": 0.0125},
+    "memory_peak": {
+        "rows": [
+            {"kind": "before", "operator": "parameters", "bytes": 3 * 2**20, "count": 1},
+            {
+                "kind": "operator",
+                "operator": "aten::<mm>",
+                "module": "layers.0",
+                "line": "/m/net.py:9",
+                "bytes": 2**20,
+                "count": 2,
+            },
+        ]
+    },
     "shapes": {
         "axis": "length",
         "own": 8,
@@ -106,6 +119,7 @@ def page_of_case(store: Store, open_page: OpenPage) -> Any:
             make_measurement("forward_s", samples=(0.004,)),
             make_measurement("backward_s", samples=(0.006,)),
             make_measurement("compile_cold_s", samples=(8.0,)),
+            make_measurement("peak_bytes", samples=(5.0 * 2**20,)),
             make_measurement("fxgraph_warm_hits", samples=(1.0,)),
             make_measurement("break_even_calls", samples=(900.0,), interval=(400.0, 1900.0)),
         ],
@@ -130,6 +144,7 @@ def test_measurements_are_in_groups_with_interval_and_number_of_samples(page_of_
         ["speed", "latency"],
         ["compilation", "cold compile"],
         ["", "break-even, cold"],
+        ["memory", "peak memory"],
         ["compile caches", "fxgraph warm hits"],
         ["training step", "forward"],
         ["", "backward"],
@@ -142,6 +157,33 @@ def test_measurements_are_in_groups_with_interval_and_number_of_samples(page_of_
 def test_missing_counters_have_a_reason(page_of_case: Any, words: SnapshotAssertion) -> None:
     rows = texts_of_rows(page_of_case(), "what is missing")
     assert rows == words
+
+
+def test_memory_at_the_peak_has_its_holders(page_of_case: Any, words: SnapshotAssertion) -> None:
+    page = page_of_case(tab="memory")
+    assert texts_of_rows(page, "memory at the peak") == words
+    assert [text for text in texts_of(page, "caption") if "MiB" in text] == words
+
+
+def test_results_without_holders_of_memory_say_so(
+    store: Store, open_page: OpenPage, words: SnapshotAssertion
+) -> None:
+    run = make_run(plan=(CASE,))
+    result = make_result(
+        "r1", run=run, case=CASE, measurements=[make_measurement("peak_bytes", samples=(8.0,))]
+    )
+    with store.write() as connection:
+        put_documents(connection, [RunDocument(run=run, results=(result,))], at=START)
+    page = open_page("run", case=CASE.key, tab="memory")
+    assert texts_of(page, "caption") == words
+    damaged = make_result(
+        "r2", run=make_run("run-2", plan=(CASE,)), case=CASE, details={"memory_peak": {"rows": 3}}
+    )
+    with store.write() as connection:
+        document = RunDocument(run=make_run("run-2", plan=(CASE,)), results=(damaged,))
+        put_documents(connection, [document], at=START)
+    page = open_page("run", run="run-2", case=CASE.key, tab="memory")
+    assert texts_of(page, "notice") == words
 
 
 def test_places_in_the_code_have_file_and_line(page_of_case: Any) -> None:

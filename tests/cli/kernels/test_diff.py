@@ -12,6 +12,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.records.kernels import KernelSource, Profile
+from compile_hud.db.records.memory.peak import MEMORY_PEAK, MemoryHolder
 from compile_hud.db.records.results import CaseResult
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.runner.analysis.kernels.diff import diff_kernels
@@ -26,6 +27,7 @@ from tests.support.builders import (
 )
 from tests.support.records.kernel_codes import pointwise
 from tests.support.records.kernel_diffs import side_with
+from tests.support.records.memory_peaks import MIB, make_holder, make_peak
 from tests.support.records.traces import Json, annotation, operator, write_trace
 from tests.support.terminal import Terminal
 
@@ -237,3 +239,55 @@ def test_results_of_two_devices_are_named_and_compared(terminal: Terminal) -> No
     lines = terminal.hud("kernels", "diff", "a.json", "b.json").stdout.splitlines()
     assert lines[0].endswith("on Quadro GV9")
     assert document["devices"] in lines
+
+
+def with_memory(result: CaseResult, *holders: MemoryHolder) -> CaseResult:
+    details = {**result.details, MEMORY_PEAK: make_peak(*holders).to_json()}
+    return replace(result, details=details)
+
+
+def memory_lines(shown: str) -> list[str]:
+    """Return the lines about memory, which come last."""
+    _, mark, rest = shown.partition("memory at the peak")
+    return f"{mark}{rest}".splitlines()
+
+
+@pytest.fixture
+def peaks(terminal: Terminal, tmp_path: Path) -> Terminal:
+    """Return a terminal with result files of one case; the second has a planted allocation."""
+    product = make_holder("aten::mm", 8 * MIB, module="layers.0", line="/old/net.py:9")
+    planted = make_holder("aten::exp", 3 * MIB, module="layers.0", line="/new/net.py:11")
+    before = result_of(0.005, BEFORE, mean_s=1e-4)
+    memory = [make_measurement("peak_bytes", samples=[size * MIB]) for size in (12.0, 15.0)]
+    sides = [replace(before, measurements=(*before.measurements, measured)) for measured in memory]
+    write_run(tmp_path / "a.json", "run-a", with_memory(sides[0], product))
+    write_run(tmp_path / "b.json", "run-b", with_memory(sides[1], product, planted))
+    return terminal
+
+
+def test_the_diff_lists_what_has_more_memory_at_the_peak(
+    peaks: Terminal, words: SnapshotAssertion
+) -> None:
+    shown = peaks.hud("kernels", "diff", "a.json", "b.json").stdout
+    assert memory_lines(shown) == words
+    same = peaks.hud("kernels", "diff", "a.json", "a.json").stdout
+    assert memory_lines(same) == words
+    document = json.loads(peaks.hud("kernels", "diff", "a.json", "b.json", "--json").stdout)
+    assert document["memory"]["change_bytes"] == 3 * MIB
+    assert document["memory"]["rows"][0]["operator"] == "aten::exp"
+
+
+def test_a_comparison_names_what_has_more_memory(peaks: Terminal, words: SnapshotAssertion) -> None:
+    shown = peaks.hud("compare", "a.json", "b.json").stdout
+    assert memory_lines(shown) == words
+    (memory,) = json.loads(peaks.hud("compare", "a.json", "b.json", "--json").stdout)["memory"]
+    assert (memory["case"], memory["rows"][0]["change_bytes"]) == (make_case().key, 3 * MIB)
+    assert memory_lines(peaks.hud("compare", "a.json", "a.json").stdout) == []
+
+
+def test_unreadable_memory_costs_a_comparison_nothing(peaks: Terminal, tmp_path: Path) -> None:
+    document = json.loads((tmp_path / "b.json").read_text())
+    document["results"][0]["details"][MEMORY_PEAK] = {"rows": 3}
+    (tmp_path / "b.json").write_text(json.dumps(document))
+    result = peaks.hud("compare", "a.json", "b.json", "--json")
+    assert json.loads(result.stdout)["memory"] == []

@@ -108,6 +108,7 @@ def test_the_order_is_the_one_of_the_design() -> None:
         "warm up",
         "sample",
         "memory",
+        "allocations",
         "energy",
         "breakdown",
         "tokens",

@@ -19,7 +19,10 @@ from compile_hud.runner.execution.local_executor import LocalExecutor
 from tests.support.runs.launches import is_alive, order, step_names
 
 # The steps of a launch that need the device alone.
-ALONE = ("warm up", "sample", "memory", "energy", "counters", "work", "kernels", "shapes")
+ALONE = (
+    *("warm up", "sample", "memory", "allocations", "energy", "counters", "work", "kernels"),
+    "shapes",
+)
 
 
 @pytest.fixture

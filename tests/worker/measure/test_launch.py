@@ -77,3 +77,20 @@ def test_a_full_disk_for_the_name_of_the_step_costs_no_launch(
 def test_a_whole_launch_explains_itself_without_a_warning(context: Context) -> None:
     assert launch._measure(context).reason == ""
     assert [item.code for item in context.findings.warnings if item.code.startswith("no-")] == []
+
+
+def test_a_launch_that_records_kernels_names_the_holders_of_memory(
+    context: Context, tmp_path: Path
+) -> None:
+    request = replace(context.request, trace_path=str(tmp_path / "trace.json.gz"))
+    context = replace(context, request=request)
+    assert launch._measure(context).reason == ""
+    peak = context.findings.details["memory_peak"]["peak_bytes"]
+    assert context.findings.metrics["peak_bytes"].samples == (peak,)
+    assert "allocations" in [step["name"] for step in context.log.entries]
+
+
+def test_a_launch_without_kernels_has_no_step_for_allocations(context: Context) -> None:
+    assert launch._measure(context).reason == ""
+    assert "memory_peak" not in context.findings.details
+    assert "allocations" not in [step["name"] for step in context.log.entries]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from compile_hud.db.records.memory.peak import MAX_HOLDERS
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.runner.measure import shape_sweep as shapes
 from compile_hud.runner.measure import steps
@@ -53,6 +54,7 @@ def row_name(row: Sequence[str]) -> str:
         f"reads their marks every {peak_memory.MIN_INTERVAL_S * 1e3:g} ms and takes at most"
         f" {peak_memory.MAX_SHARE:.1%} of a core".replace("%", " %"),
         f"at most every {telemetry.MIN_INTERVAL_S * 1e3:g} ms (`MIN_INTERVAL_S`)",
+        f"The {MAX_HOLDERS} (`MAX_HOLDERS`) largest operators",
         f"at least {energy.NVML_S:g} s on a GPU (`NVML_S`)",
         f"after {energy.NVML_SETTLE_S:g} s (`NVML_SETTLE_S`)",
         f"{energy.RAPL_S:g} s on a CPU (`RAPL_S`)",

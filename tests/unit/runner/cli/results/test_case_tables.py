@@ -5,6 +5,12 @@ from __future__ import annotations
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from compile_hud.db.records.memory.peak import (
+    MEMORY_PEAK,
+    HolderKind,
+    MemoryHolder,
+    PeakHolders,
+)
 from compile_hud.runner.cli.results.case_tables import (
     MAX_COMPILATIONS,
     MAX_LOCATIONS,
@@ -13,6 +19,7 @@ from compile_hud.runner.cli.results.case_tables import (
     print_compilations,
     print_compile,
     print_compiler_log,
+    print_memory,
 )
 from tests.support.builders import make_case, make_document, make_measurement, make_result, make_run
 
@@ -156,3 +163,27 @@ def test_a_stored_log_of_the_compiler_has_its_command_and_report(
     print_compiler_log(make_result(details={"compile_trace": paths}))
     print_compiler_log(make_result(details={}))
     assert capsys.readouterr().out == words
+
+
+def test_each_holder_of_memory_is_a_row(
+    capsys: pytest.CaptureFixture[str], words: SnapshotAssertion
+) -> None:
+    peak = PeakHolders.of(
+        [
+            MemoryHolder(
+                kind=HolderKind.BEFORE, operator="parameters", num_bytes=3 * 2**20, count=1
+            ),
+            MemoryHolder(
+                kind=HolderKind.OPERATOR,
+                operator="aten::mm",
+                module="layers.0",
+                line="/models/net.py:9",
+                num_bytes=2**20,
+                count=2,
+            ),
+        ]
+    )
+    print_memory(make_result(details={MEMORY_PEAK: peak.to_json()}))
+    assert capsys.readouterr().out == words
+    print_memory(make_result())
+    assert capsys.readouterr().out == ""
