@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from compile_hud.db.shared.compilations import (
     phases_in,
 )
 from compile_hud.db.shared.compile_caches import cache_lookups
-from compile_hud.db.shared.text import first_line
+from compile_hud.db.shared.text import counted, first_line
 from compile_hud.runner.analysis.stats.estimates import estimate
 from compile_hud.runner.analysis.stats.rounds import speedups
 from compile_hud.runner.cli.tables import Column, print_table, stdout
@@ -119,6 +119,31 @@ def print_findings(findings: Sequence[Finding]) -> None:
         for item in findings
     ]
     print_table(_FINDING_COLUMNS, rows=rows, console=console)
+
+
+def findings_summary(findings: Iterable[Sequence[Finding]]) -> str:
+    """Return the findings of a run by code, the most expensive first; `none` without any.
+
+    Each code has the number of its cases and the largest cost of one iteration.
+    """
+    by_code: dict[str, list[float]] = {}
+    cases = [case for case in findings if case]
+    for finding in (item for case in cases for item in case):
+        by_code.setdefault(finding.code, []).append(finding.cost_s or 0.0)
+    if not by_code:
+        return "none"
+    ranked = sorted(by_code.items(), key=lambda item: (-max(item[1]), item[0]))
+    texts = [
+        f"{code} ({len(costs)}{f', {_most(costs)}' if max(costs) else ''})"
+        for code, costs in ranked
+    ]
+    number = sum(map(len, by_code.values()))
+    return f"{number} in {counted(len(cases), 'case')}: {', '.join(texts)}"
+
+
+def _most(costs_s: Sequence[float]) -> str:
+    longest = quantity(max(costs_s), unit="s")
+    return longest if len(costs_s) == 1 else f"up to {longest}"
 
 
 def print_compilations(result: CaseResult) -> None:

@@ -19,11 +19,13 @@ from compile_hud.runner.analysis.comparison.eager_processes import of_results
 from compile_hud.runner.analysis.findings.documents import (
     case_findings,
     document_json,
+    run_findings,
     with_findings,
 )
 from compile_hud.runner.analysis.judging.machine_state import CLOCKS, machine_history, machine_text
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.cli.results.case_tables import (
+    findings_summary,
     print_caches,
     print_compilations,
     print_compile,
@@ -60,7 +62,8 @@ def show(workspace: Workspace, *, run_id: str, case_name: str | None, as_json: b
         document = load_document(store, run.id, has_kernels=True, case_key=case.key)
         _show_case(document, case.key, as_json=as_json, config=workspace.config)
         return
-    document = load_document(store, run_id, has_kernels=as_json)
+    # Most findings are about kernels.
+    document = load_document(store, run_id, has_kernels=True)
     if as_json:
         print_json(document_json(document))
         return
@@ -75,6 +78,7 @@ def show(workspace: Workspace, *, run_id: str, case_name: str | None, as_json: b
         *([("model code", code)] if (code := revisions_text(run)) else []),
         ("machine", f"{run.machine} ({run.environment.get('device_name') or 'unknown device'})"),
         ("machine is", _machine_of(run, store=store)),
+        ("findings", findings_summary(run_findings(document).values())),
     ]
     console = stdout()
     for name, value in facts:

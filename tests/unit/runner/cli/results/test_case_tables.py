@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from compile_hud.db.records.findings import Finding
 from compile_hud.db.records.memory.peak import (
     MEMORY_PEAK,
     HolderKind,
@@ -14,6 +15,7 @@ from compile_hud.db.records.memory.peak import (
 from compile_hud.runner.cli.results.case_tables import (
     MAX_COMPILATIONS,
     MAX_LOCATIONS,
+    findings_summary,
     location_lines,
     print_caches,
     print_compilations,
@@ -187,3 +189,19 @@ def test_each_holder_of_memory_is_a_row(
     assert capsys.readouterr().out == words
     print_memory(make_result())
     assert capsys.readouterr().out == ""
+
+
+def finding(code: str, cost_s: float | None = None) -> Finding:
+    return Finding(code=code, text="", remedy="", cost_s=cost_s)
+
+
+def test_the_findings_of_a_run_are_counted_by_code(words: SnapshotAssertion) -> None:
+    cases = [
+        [finding("graph-break"), finding("graph-break")],
+        [finding("register-spills", 1.5e-3)],
+        [],
+        [finding("fp32-on-plain-cores", 24e-3), finding("graph-break")],
+        [finding("fp32-on-plain-cores", 17e-3)],
+    ]
+    assert findings_summary(cases) == words
+    assert findings_summary([[], []]) == "none"
