@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 
@@ -39,12 +40,7 @@ def kernel_candidates(
 
     Damaged kernels of one case are logged, and cost only its own verdict.
     """
-
-    def side_of(night: KernelNight) -> KernelSide:
-        hashes = {kernel.source_hash for kernel in night.kernels} - {""}
-        sources = {name: source.text for name, source in load_sources(store, hashes).items()}
-        return KernelSide(kernels=night.kernels, sources=sources)
-
+    side_of = functools.partial(side_of_night, store)
     for history in load_kernel_histories(store, case_keys, num_results=NUM_RESULTS):
         check()
         yield from earlier_alerts(history, stored=stored)
@@ -52,6 +48,13 @@ def kernel_candidates(
             yield from judge_kernels(history, rules=rules, side_of=side_of)
         except RecordError as error:
             logger.warning("the kernels of %s were not judged: %s", history.case.key, error)
+
+
+def side_of_night(store: Store, night: KernelNight) -> KernelSide:
+    """Return the kernels of `night` with their code; raise the store's errors."""
+    hashes = {kernel.source_hash for kernel in night.kernels} - {""}
+    sources = {name: source.text for name, source in load_sources(store, hashes).items()}
+    return KernelSide(kernels=night.kernels, sources=sources)
 
 
 def accepted_kernels(

@@ -55,6 +55,7 @@ COMMANDS = (
     "kernels show kernels.json bert",
     "kernels diff rank0.json rank1.json",
     "kernels ranks rank0.json rank1.json",
+    "kernels series run-1 bert",
     "kernels counters run-1 bert counters.csv",
     "compiles trace.log",
     "regressions",

@@ -30,6 +30,12 @@ _TABLE = (
         "Show the time of each rank of a distributed run, and the rank that delays others.",
     ),
     (
+        "series",
+        "series",
+        "series_command",
+        "Show each kernel of a case over its newest results on the machine and toolchain of RUN.",
+    ),
+    (
         _SHOW,
         "commands",
         "show_kernels",
