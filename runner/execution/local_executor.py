@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import uuid
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -16,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from compile_hud.db.jobs.live_log import CASE_NAME, WORK_FOLDER, work_name
-from compile_hud.db.records.results import SAME_CODE_AS, CaseResult, Outcome
-from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.db.records.results import CaseResult
 from compile_hud.runner.errors import ExecutorError
 from compile_hud.runner.execution.ahead.host_lane import HostLane
+from compile_hud.runner.execution.ahead.programs import MeasuredPrograms
 from compile_hud.runner.execution.case_session import LocalSession, TurnClock
 from compile_hud.runner.execution.executor import CaseOrder, CaseSession, CompileLane, MakeExecutor
 from compile_hud.runner.execution.kernel_profile import store_trace, with_kernels
@@ -27,7 +26,6 @@ from compile_hud.runner.execution.utilisation import with_utilisation
 from compile_hud.runner.execution.worker_process import WorkerHost, tail
 from compile_hud.runner.persistence.compile_traces import FOLDER as TRACES_FOLDER
 from compile_hud.runner.persistence.compile_traces import CompileTraces
-from compile_hud.runner.protocol.messages import program
 from compile_hud.runner.system.toolchain_home import toolchain_home
 
 FACTS_TIMEOUT_S = 120.0
@@ -45,57 +43,6 @@ HEADER_FACTS = (
     "cpu_capability",
     "flags",
 )
-
-
-class _Programs:
-    """The programs that the variants of a case compiled to in this run.
-
-    Variants are compared if they build the same model; those that transform it are apart, because
-    a layout or a precision also changes what no generated code shows.
-    """
-
-    def __init__(self) -> None:
-        self._orders: defaultdict[str, dict[str, CaseOrder]] = defaultdict(dict)
-
-    def others(self, order: CaseOrder) -> dict[str, str]:
-        """Return the measured variant of each known program that precedes `order` in the plan."""
-        known = self._orders[_subject_key(order)]
-        return {
-            name: first.case.variant
-            for name, first in known.items()
-            if first.case.variant != order.case.variant and first.position <= order.position
-        }
-
-    def add(self, order: CaseOrder, name: str) -> str:
-        """Remember the variant of `order` as the program `name`; return the first in the plan."""
-        known = self._orders[_subject_key(order)]
-        if name not in known or order.position < known[name].position:
-            known[name] = order
-        return known[name].case.variant
-
-    def note(self, order: CaseOrder, result: CaseResult) -> CaseResult:
-        """Remember the program of `result`; add a warning if another variant has the same one."""
-        sha256 = result.details.get("generated_code_sha256")
-        if result.outcome is not Outcome.OK or not isinstance(sha256, str):
-            return result
-        name = program(sha256, effective_mode=result.effective_mode)
-        variant = self.add(order, name)
-        if variant == order.case.variant:
-            return result
-        warning = RunWarning(
-            code="same-code",
-            text=f"{order.case.variant} is {SAME_CODE_AS}{variant}",
-            hint="a difference in latency between the two is noise",
-        )
-        return replace(result, warnings=(*result.warnings, warning))
-
-
-def _subject_key(order: CaseOrder) -> str:
-    """Return one text for all variants of a case that compile the same model."""
-    case = replace(order.case, variant="", mode="")
-    # With dynamic shapes equal code runs behind other guards, so that is no equal program.
-    workload = replace(order.workload, fullgraph=False, sweep=None, tolerance={})
-    return f"{case.key} {json.dumps(workload.to_json(), sort_keys=True)}"
 
 
 class LocalExecutor:
@@ -128,7 +75,7 @@ class LocalExecutor:
         self._spool = (state_dir / "spool").absolute()
         self._is_cancelled = False
         self._is_primed = False
-        self._programs = _Programs()
+        self._programs = MeasuredPrograms()
         self._oracles: Path | None = None
         self._lanes: list[HostLane] = []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -45,42 +46,81 @@ class CompileAhead:
         """Yield the result of each case until `is_stopped`; raise what `measure_with_retries` does.
 
         A case that ran out of memory, or whose worker was killed, is measured again alone: the
-        models of launches that waited may have left it too little.
+        models of launches that waited may have left it too little. A case that was not sampled,
+        since it has the code of another one, has its result once that one is ok. It is measured
+        again if that one is not.
         """
-        taken: dict[str, CaseOrder] = {}
+        cases = _TakenCases()
         again: list[CaseResult] = []
-
-        def take() -> Iterator[CaseOrder]:
-            for order in orders:
-                taken[order.case.key] = order
-                yield order
-
-        for result in self.phases.measure(take()):
+        for result in self.phases.measure(cases.take(orders)):
             if is_stopped():
                 return
-            if is_infrastructure_failure(result) or result.outcome is Outcome.OUT_OF_MEMORY:
+            followers = cases.end(result)
+            if _is_disturbed(result):
                 # Other launches wait with their models until the end.
-                again.append(result)
-            else:
+                again.extend((result, *followers))
+                continue
+            if not cases.defer(result):
                 yield result
+            if result.outcome is Outcome.OK:
+                yield from followers
+            else:
+                again.extend(followers)
         for result in again:
-            order = taken[result.case.key]
-            repeated = self._again(order, why=first_line(result.reason), is_stopped=is_stopped)
+            repeated = self._again(result, order=cases.order(result), is_stopped=is_stopped)
             if is_stopped():
                 return
             yield repeated
 
-    def _again(self, order: CaseOrder, *, why: str, is_stopped: Callable[[], bool]) -> CaseResult:
+    def _again(
+        self, result: CaseResult, *, order: CaseOrder, is_stopped: Callable[[], bool]
+    ) -> CaseResult:
         def measure_case(sides: Sequence[PairSide]) -> Sequence[CaseResult]:
             return [self.phases.measure_alone(side.order) for side in sides]
 
-        (result,) = measure_with_retries(
+        (repeated,) = measure_with_retries(
             [PairSide(executor=self.executor, order=order)],
             measure_case=measure_case,
             is_stopped=is_stopped,
-            earlier=(why,),
+            earlier=(first_line(result.reason),) if _is_disturbed(result) else (),
         )
-        return result
+        return repeated
+
+
+class _TakenCases:
+    """The cases that began, and results that wait for the case whose code they have."""
+
+    def __init__(self) -> None:
+        self._orders: dict[str, CaseOrder] = {}
+        self._open: dict[tuple[Case, str], str] = {}
+        self._followers: defaultdict[str, list[CaseResult]] = defaultdict(list)
+
+    def take(self, orders: Iterable[CaseOrder]) -> Iterator[CaseOrder]:
+        """Yield each of `orders`, from then on as a case without a result."""
+        for order in orders:
+            self._orders[order.case.key] = order
+            self._open[_subject(order.case), order.case.variant] = order.case.key
+            yield order
+
+    def order(self, result: CaseResult) -> CaseOrder:
+        """Return the order of the case of `result`."""
+        return self._orders[result.case.key]
+
+    def end(self, result: CaseResult) -> list[CaseResult]:
+        """Remove the case of `result`, and return the results that waited for it."""
+        self._open.pop((_subject(result.case), result.case.variant), None)
+        return self._followers.pop(result.case.key, [])
+
+    def defer(self, result: CaseResult) -> bool:
+        """Return whether `result` waits for the case whose code it has."""
+        key = self._open.get((_subject(result.case), result.same_code_as))
+        if key is not None:
+            self._followers[key].append(result)
+        return key is not None
+
+
+def _is_disturbed(result: CaseResult) -> bool:
+    return is_infrastructure_failure(result) or result.outcome is Outcome.OUT_OF_MEMORY
 
 
 def longest_first(

@@ -12,6 +12,7 @@ from compile_hud.db.records.results import Outcome, RunState
 from compile_hud.runner.execution.environment import fingerprint
 from compile_hud.runner.execution.executor import CaseOrder, CompileLane
 from compile_hud.runner.execution.run_plan import ResolvedRun
+from compile_hud.runner.planning.suites import Selection
 from tests.support.fakes import FakeExecutor
 from tests.support.runs.runs import REQUEST, RunSandbox, interrupt
 from tests.support.runs.virtual_lanes import LaunchCost, VirtualClock, VirtualLane
@@ -21,17 +22,27 @@ COST = LaunchCost(compile_s=0.0, device_s=1.0)
 
 
 class AnyCosts(dict[str, list[LaunchCost]]):
-    """One launch of COST for each case."""
+    """One launch of COST for each case, two for those with `slow` in their key."""
+
+    def __init__(self, slow: str) -> None:
+        super().__init__()
+        self.slow = slow
 
     def __missing__(self, key: str) -> list[LaunchCost]:
-        return [COST]
+        return [COST] * (2 if self.slow and self.slow in key.split("/") else 1)
 
 
 class AheadExecutor(FakeExecutor):
     """An executor with lanes; `outcome_of` decides the outcome of a case, attempt by attempt."""
 
-    def __init__(self, *, outcome_of: Callable[[CaseOrder, int], Outcome] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        outcome_of: Callable[[CaseOrder, int], Outcome] | None = None,
+        slow: str = "",
+    ) -> None:
         super().__init__()
+        self.slow = slow
         self.virtual = VirtualClock()
         self.outcome_of = outcome_of
         self.attempts: list[str] = []
@@ -41,7 +52,8 @@ class AheadExecutor(FakeExecutor):
     def _lanes(self, number: int, cores_each: int) -> Sequence[CompileLane]:
         self.cores_each = cores_each
         return [
-            VirtualLane(self.virtual, AnyCosts(), outcome_of=self._outcome) for _ in range(number)
+            VirtualLane(self.virtual, AnyCosts(self.slow), outcome_of=self._outcome)
+            for _ in range(number)
         ]
 
     def _outcome(self, order: CaseOrder) -> Outcome:
@@ -104,6 +116,26 @@ def test_a_case_without_memory_among_others_is_measured_again_alone(sandbox: Run
     bert = [result for result in document.results if result.case.model == "bert"]
     assert len([key for key in executor.attempts if key.startswith("bert/")]) == 2 * len(bert)
     assert {warning.code for result in bert for warning in result.warnings} == {"measured-again"}
+
+
+def test_equal_code_counts_once_the_case_that_has_it_is_ok(sandbox: RunSandbox) -> None:
+    """`default` samples one launch before the follower's turn, and may fail in its second."""
+    follower = "max-autotune-no-cudagraphs"
+
+    def ended(default: Outcome) -> dict[str, Outcome]:
+        def outcome_of(order: CaseOrder, attempt: int) -> Outcome:
+            if order.case.variant == follower:
+                return Outcome.SAME_CODE if attempt == 1 else Outcome.OK
+            return default if order.case.variant == "default" else Outcome.OK
+
+        executor = AheadExecutor(outcome_of=outcome_of, slow="default")
+        request = replace(AHEAD, selection=Selection(models=("bert",), modes=("default", follower)))
+        document = sandbox.run(request, executor=executor)
+        assert [result.warnings for result in document.results] == [()] * 2
+        return {result.case.variant: result.outcome for result in document.results}
+
+    assert ended(Outcome.OK) == {"default": Outcome.OK, follower: Outcome.SAME_CODE}
+    assert ended(Outcome.FAILED) == {"default": Outcome.FAILED, follower: Outcome.OK}
 
 
 def test_a_case_that_fails_by_itself_is_a_result(sandbox: RunSandbox) -> None:

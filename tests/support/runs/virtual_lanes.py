@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from compile_hud.db.records.results import Case, CaseResult, Outcome
+from compile_hud.db.records.results import SAME_CODE_AS, Case, CaseResult, Outcome
 from compile_hud.runner.execution.executor import CaseOrder, LaunchState
 from tests.support.builders import make_measurement, make_result
 
@@ -133,6 +133,7 @@ class VirtualSession:
             run_id=self._order.run_id,
             case=self._case,
             outcome=outcome,
+            reason=f"{SAME_CODE_AS}default" if outcome is Outcome.SAME_CODE else "",
             measurements=(make_measurement(),) if outcome is Outcome.OK else (),
         )
 
