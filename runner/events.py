@@ -36,6 +36,20 @@ class CaseStarted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CasesCompiling:
+    """These cases compile at the same time; only runs that compile ahead send it."""
+
+    cases: tuple[Case, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseSampling:
+    """A case that compiled ahead has its turn on the device."""
+
+    case: Case
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PairLaunched:
     """`num_pairs` pairs of launches of the running case are over; only comparisons send it."""
 
@@ -57,5 +71,14 @@ class RunEnded:
     run: Run
 
 
-Event = LogMessage | RunStarted | CaseStarted | PairLaunched | CaseFinished | RunEnded
+Event = (
+    LogMessage
+    | RunStarted
+    | CaseStarted
+    | CasesCompiling
+    | CaseSampling
+    | PairLaunched
+    | CaseFinished
+    | RunEnded
+)
 Notify = Callable[[Event], None]

@@ -13,7 +13,7 @@ from compile_hud.runner.config.load import CURRENT_TOOLCHAIN, Config
 from compile_hud.runner.errors import ToolchainUnusable
 from compile_hud.runner.events import LogMessage, Notify
 from compile_hud.runner.execution.ahead.cores import default_num_processes
-from compile_hud.runner.execution.case_worth import load_costs, load_worth
+from compile_hud.runner.execution.case_worth import load_costs, load_durations, load_worth
 from compile_hud.runner.execution.local_executor import executor_maker
 from compile_hud.runner.execution.paired_launches import MeasureCase, launch_interleaved
 from compile_hud.runner.execution.run_plan import ResolvedRun, RunContext, RunServices, run_plans
@@ -167,6 +167,7 @@ def make_run_context(
             load_document=partial(load_document, workspace.store(), has_kernels=True),
             worth=partial(load_worth, catalog=config.catalog, writer=writer, notify=notify),
             compile_seconds=partial(load_costs, writer=writer),
+            durations=partial(load_durations, writer=writer),
             device_users=partial(users_of, machine=dependencies.machine, env=dependencies.env),
             live_log=partial(find_live_log, config.state_dir),
             sleep=dependencies.sleep,

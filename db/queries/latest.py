@@ -12,8 +12,21 @@ from typing import Any, Final
 from sqlalchemy import func, select
 from sqlalchemy.engine import Connection
 
-from compile_hud.db.records.results import REFERENCE_FAMILY, Outcome
-from compile_hud.db.records.summaries import LatestCell, MeasurementSummary, Outline, Scope
+from compile_hud.db.records.results import (
+    ALONE_S,
+    REFERENCE_FAMILY,
+    TURNS,
+    WAITED_S,
+    Outcome,
+    seconds_of_result,
+)
+from compile_hud.db.records.summaries import (
+    CaseSeconds,
+    LatestCell,
+    MeasurementSummary,
+    Outline,
+    Scope,
+)
 from compile_hud.db.rows.batches import batches
 from compile_hud.db.rows.columns import read_rows
 from compile_hud.db.rows.mapping import utc
@@ -236,6 +249,35 @@ def load_latest(
     filters = {name: value for name, value in arguments.items() if value is not None}
     with store.read() as connection:
         return read_latest(connection, filters, metrics=metrics)
+
+
+def load_case_seconds(store: Store, *, machine: str, toolchain: str) -> dict[str, CaseSeconds]:
+    """Return the duration of the latest result of each case, by the keys of cases."""
+    latest = LatestResultTable.c
+    # The details have profiles as well: the store extracts two numbers.
+    turns = CaseResultTable.c.details[TURNS]
+    query = (
+        select(
+            latest.case_key,
+            latest.started_at,
+            latest.finished_at,
+            turns[WAITED_S].as_float().label("waited_s"),
+            turns[ALONE_S].as_float().label("alone_s"),
+        )
+        .join(CaseResultTable, CaseResultTable.c.id == latest.result_id)
+        .where(latest.machine == machine, latest.toolchain == toolchain)
+    )
+    with store.read() as connection:
+        rows = connection.execute(query).all()
+    return {
+        row.case_key: CaseSeconds(
+            took_s=seconds_of_result(
+                row.started_at, row.finished_at, details={TURNS: {WAITED_S: row.waited_s}}
+            ),
+            alone_s=row.alone_s,
+        )
+        for row in rows
+    }
 
 
 def load_compile_seconds(store: Store, *, machine: str, toolchain: str) -> dict[str, float]:

@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 
 from compile_hud.db.errors import NotFoundError
 from compile_hud.db.records.alerts import Alert
-from compile_hud.db.records.results import Outcome, Run, RunState
+from compile_hud.db.records.results import Outcome, Run, RunState, worked_seconds
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.db.records.summaries import LastEnding, PlannedRun, RunSummary
 from compile_hud.db.rows.batches import batches
@@ -275,22 +275,29 @@ def load_runs(store: Store, *, limit: int = 50) -> list[RunSummary]:
                 last.c.run_id,
                 last.c.outcome,
                 func.count().label("num"),
-                func.sum(took_s).label("worked_s"),
+                func.sum(took_s).label("took_s"),
+                func.max(last.c.finished_at).label("last_at"),
             ).group_by(last.c.run_id, last.c.outcome)
         ).all()
     by_run: dict[str, dict[Outcome, int]] = defaultdict(dict)
-    worked_s: dict[str, float] = defaultdict(float)
+    took: dict[str, float] = defaultdict(float)
+    last_at: dict[str, datetime] = {}
     for count in counts:
         by_run[count.run_id][Outcome(count.outcome)] = count.num
-        worked_s[count.run_id] += float(count.worked_s)
+        took[count.run_id] += float(count.took_s)
+        at = utc(count.last_at)
+        last_at[count.run_id] = max(at, last_at.get(count.run_id, at))
+    runs = [run_record(row, plan=plans[row.plan_hash]) for row in rows]
     return [
         RunSummary(
-            run=run_record(row, plan=plans[row.plan_hash]),
+            run=run,
             num_by_outcome=by_run.get(row.id, {}),
-            worked_s=worked_s[row.id],
+            worked_s=worked_seconds(
+                run, took_s=took[row.id], last_at=last_at.get(row.id, run.started_at)
+            ),
             heartbeat_at=utc_or_none(row.heartbeat_at),
         )
-        for row in rows
+        for row, run in zip(rows, runs, strict=True)
     ]
 
 

@@ -41,6 +41,11 @@ REFERENCE_FAMILY = "reference"
 DEFERRED = "time budget"
 # The reason of a case with SAME_CODE is this and the measured variant.
 SAME_CODE_AS = "same code as "
+# The fact of a run whose cases compiled ahead, several at a time.
+COMPILE_AHEAD = "compile_ahead"
+# The detail of a case that compiled ahead: the seconds in which none of its launches worked, and
+# those in which one had the device alone.
+TURNS, WAITED_S, ALONE_S = "turns", "waited_s", "alone_s"
 # The suite of a selection made by hand, which no later run has to repeat.
 CUSTOM_SUITE = "custom"
 
@@ -122,6 +127,22 @@ class Outcome(StrEnum):
 def same_code_as(outcome: Outcome, reason: str) -> str:
     """Return the variant that was measured instead of a case that ended so, empty for none."""
     return reason.removeprefix(SAME_CODE_AS) if outcome is Outcome.SAME_CODE else ""
+
+
+def turn_seconds(details: Mapping[str, Any], name: str) -> float | None:
+    """Return the seconds `name` of the turns of a result, None if it did not compile ahead."""
+    turns = details.get(TURNS)
+    seconds = turns.get(name) if isinstance(turns, Mapping) else None
+    # An import may have any value there.
+    return float(seconds) if isinstance(seconds, int | float) and seconds >= 0 else None
+
+
+def seconds_of_result(
+    started_at: datetime, finished_at: datetime, *, details: Mapping[str, Any]
+) -> float:
+    """Return the seconds that a result took, without the waits of its launches for their turn."""
+    took_s = (finished_at - started_at).total_seconds()
+    return max(0.0, took_s - (turn_seconds(details, WAITED_S) or 0.0))
 
 
 class RunState(StrEnum):
@@ -338,6 +359,11 @@ class CaseResult:
             )
 
     @property
+    def took_s(self) -> float:
+        """Return the seconds that it took, without waits for a turn."""
+        return seconds_of_result(self.started_at, self.finished_at, details=self.details)
+
+    @property
     def is_deferred(self) -> bool:
         """Return whether the case was planned and its run had no time left for it."""
         return self.outcome is Outcome.SKIPPED and self.reason.startswith(DEFERRED)
@@ -466,6 +492,17 @@ class Run:
             trigger=get_name(document, "trigger", default="manual"),
             is_synthetic=bool(get_value(document, "is_synthetic", default=False)),
         )
+
+
+def worked_seconds(run: Run, *, took_s: float, last_at: datetime) -> float:
+    """Return the seconds in which cases of `run` were measured, without pauses of a resumed run.
+
+    `took_s` is the sum over its results, `last_at` the end of the last one. Cases that compile
+    ahead overlap, so that their sum exceeds the time of the run.
+    """
+    if COMPILE_AHEAD not in run.environment:
+        return took_s
+    return min(took_s, (last_at - run.started_at).total_seconds())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from compile_hud.db.records.kernels import Kernel
 from compile_hud.db.records.metrics import Direction
-from compile_hud.db.records.results import Case, Outcome, Run, RunState
+from compile_hud.db.records.results import Case, Outcome, Run, RunState, seconds_of_result
 from compile_hud.db.records.run_ref import RunRef
 from compile_hud.db.records.run_warning import RunWarning
 
@@ -70,6 +70,30 @@ class ResultSummary(Outline):
 
     details: Mapping[str, Any]
     log_tail: str
+
+    @property
+    def took_s(self) -> float:
+        """Return the seconds that it took, without waits for a turn."""
+        return seconds_of_result(self.started_at, self.finished_at, details=self.details)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseSeconds:
+    """The seconds that a result took, and those in which a launch had the device alone.
+
+    `alone_s` is None for a result whose launches did not compile ahead.
+    """
+
+    took_s: float
+    alone_s: float | None = None
+
+    def shared(self, num_processes: int) -> float:
+        """Return the seconds by which the case makes a run longer that compiles so many at a time.
+
+        Seconds of an unknown kind count whole.
+        """
+        alone_s = self.took_s if self.alone_s is None else min(self.took_s, self.alone_s)
+        return alone_s + (self.took_s - alone_s) / num_processes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

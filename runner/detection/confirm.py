@@ -128,11 +128,11 @@ def confirm_run(
 
 def run_seconds(document: RunDocument) -> float:
     """Return the total duration of a run's cases in seconds, without pauses."""
-    worked = sum((item.finished_at - item.started_at).total_seconds() for item in document.results)
+    worked = sum(item.took_s for item in document.results)
     run = document.run
     if run.finished_at is None:
         return worked
-    # Cases that were launched in turn with those of another run overlap.
+    # Cases overlap that compiled ahead, or were launched in turn with those of another run.
     return min(worked, (run.finished_at - run.started_at).total_seconds())
 
 
@@ -348,8 +348,7 @@ class _Confirming:
         """Return the mean duration of a launch of `case` in the run, in seconds above 0."""
         result = self._results[case.key]
         num_launches = result.details.get("num_launches") or self._bench.settings.num_launches
-        took_s = (result.finished_at - result.started_at).total_seconds()
-        return max(MIN_LAUNCH_S, took_s / float(num_launches))
+        return max(MIN_LAUNCH_S, result.took_s / float(num_launches))
 
     def _keep(
         self,

@@ -15,9 +15,10 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from compile_hud.db.jobs.live_log import LOG_NAME
-from compile_hud.db.records.results import CaseResult, Outcome
+from compile_hud.db.records.results import ALONE_S, TURNS, WAITED_S, CaseResult, Outcome
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.db.shared.ids import timed_id
 from compile_hud.runner.execution.executor import CaseOrder
@@ -54,17 +55,20 @@ FULL_BYTES = 1 << 20
 class TurnClock:
     """The seconds that a launch waits for its turn at the named pipe `pipe`.
 
-    They do not count for the time limit of the case.
+    They do not count for the time limit of the case. `alone_s` are the seconds after the turns of
+    all launches so far, in which one had the device alone.
     """
 
     def __init__(self, *, pipe: Path) -> None:
         self.pipe = pipe
         self.seconds = 0.0
+        self.alone_s = 0.0
         self._since_s: float | None = None
+        self._turn_s: float | None = None
 
     def begin_launch(self) -> None:
         """Forget the launch before."""
-        self.seconds, self._since_s = 0.0, None
+        self.seconds, self._since_s, self._turn_s = 0.0, None, None
 
     def begin(self) -> None:
         """Start the clock: the launch is ready."""
@@ -73,8 +77,15 @@ class TurnClock:
     def end(self) -> None:
         """Stop the clock: it is the launch's turn."""
         if self._since_s is not None:
-            self.seconds = time.monotonic() - self._since_s
+            self._turn_s = time.monotonic()
+            self.seconds = self._turn_s - self._since_s
             self._since_s = None
+
+    def end_launch(self) -> None:
+        """Count the seconds since the turn, if the launch had one."""
+        if self._turn_s is not None:
+            self.alone_s += time.monotonic() - self._turn_s
+            self._turn_s = None
 
 
 class LocalSession:
@@ -149,7 +160,11 @@ class LocalSession:
             finished_at=self._now(),
             log_tail=tail(self._folder / LOG_NAME),
         )
-        result = replace(result, warnings=(*result.warnings, *self._cut_short(result)))
+        result = replace(
+            result,
+            warnings=(*result.warnings, *self._cut_short(result)),
+            details={**result.details, **self._turns(result)},
+        )
         result = self._amend(result, self._trace)
         if self._compile_trace is None:
             self._compile_trace = self._compile_trace_of(result)
@@ -157,6 +172,13 @@ class LocalSession:
         if paths:
             result = replace(result, details={**result.details, "compile_trace": paths})
         return replace(result, warnings=(*result.warnings, *warnings))
+
+    def _turns(self, result: CaseResult) -> Mapping[str, Any]:
+        if self._turn_clock is None:
+            return {}
+        worked_s = self._order.settings.timeout_s - self._left_s
+        waited_s = (result.finished_at - result.started_at).total_seconds() - worked_s
+        return {TURNS: {WAITED_S: max(0.0, waited_s), ALONE_S: self._turn_clock.alone_s}}
 
     def _compile_trace_of(
         self, result: CaseResult
@@ -293,6 +315,7 @@ class LocalSession:
         )
         wall_s = time.monotonic() - started_s
         if self._turn_clock is not None:
+            self._turn_clock.end_launch()
             wall_s -= self._turn_clock.seconds
         self._left_s -= wall_s
         try:

@@ -7,10 +7,11 @@ from functools import partial
 
 from compile_hud.db.errors import StoreError
 from compile_hud.db.queries.alerts import load_alerts
-from compile_hud.db.queries.latest import load_compile_seconds
+from compile_hud.db.queries.latest import load_case_seconds, load_compile_seconds
 from compile_hud.db.queries.runs import load_last_measured
 from compile_hud.db.records.alerts import AlertState
 from compile_hud.db.records.results import Case, Verdict
+from compile_hud.db.records.summaries import CaseSeconds
 from compile_hud.models_zoo.catalog.spec import ModelSpec
 from compile_hud.runner.events import LogMessage, Notify
 from compile_hud.runner.execution.run_plan import ResolvedRun
@@ -56,6 +57,18 @@ def load_costs(run: ResolvedRun, *, writer: ResultWriter) -> Mapping[str, float]
         return load_compile_seconds(store, machine=run.machine, toolchain=run.toolchain)
     except StoreError:
         # The writer reports the store; without costs the night is only longer.
+        return {}
+
+
+def load_durations(run: ResolvedRun, *, writer: ResultWriter) -> Mapping[str, CaseSeconds]:
+    """Return the seconds that cases of `run` took last, by key; none without the store."""
+    store = writer.store
+    if store is None or writer.is_backing_off():
+        return {}
+    try:
+        return load_case_seconds(store, machine=run.machine, toolchain=run.toolchain)
+    except StoreError:
+        # The writer reports the store; the medians of the run itself replace them.
         return {}
 
 

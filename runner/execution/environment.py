@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from compile_hud.db.records.results import Run
+from compile_hud.db.records.results import COMPILE_AHEAD, Run
 
 # Two results compare only if these facts are equal. Torch's version is not among them: it is the
 # revision, whose effect is measured. The host name is not either: machines of one kind compare.
@@ -23,7 +23,6 @@ COMPARABILITY_KEYS = (
     "flags",
 )
 # Compile times depend on how many cases compile at a time. Only runs that compile ahead say so.
-COMPILE_AHEAD = "compile_ahead"
 OPTIONAL_KEYS = (COMPILE_AHEAD,)
 # On a CPU these facts depend on the build of torch, which is part of the revision.
 GPU_KEYS = ("driver_version", "cuda_version")

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from compile_hud.db.jobs.live_log import LiveLog
 from compile_hud.db.records.results import Case, CaseResult, Run, RunDocument, RunState
+from compile_hud.db.records.summaries import CaseSeconds
 from compile_hud.db.shared.model_sources import MODEL_SOURCES
 from compile_hud.db.shared.text import counted
 from compile_hud.models_zoo.catalog.spec import ModelSpec, Variant
@@ -41,6 +42,7 @@ from compile_hud.runner.execution.retries import measure_with_retries
 from compile_hud.runner.files.model_sources import SourceAttacher, hashes_of, kept_sources
 from compile_hud.runner.format import distinct
 from compile_hud.runner.persistence.result_writer import ResultWriter
+from compile_hud.runner.planning.open_work import OpenWork
 from compile_hud.runner.planning.plan import PlannedCase, make_plan, plan_case
 from compile_hud.runner.planning.suites import Selection
 from compile_hud.runner.planning.time_budget import TimeBudget, Worth
@@ -102,6 +104,14 @@ class CostSource(Protocol):
         ...
 
 
+class DurationSource(Protocol):
+    """Knows how long the cases of a run took last."""
+
+    def __call__(self, request: ResolvedRun, /) -> Mapping[str, CaseSeconds]:
+        """Return the seconds by the key of each known case."""
+        ...
+
+
 class LiveLogSource(Protocol):
     """Finds the log of the case that a run is measuring."""
 
@@ -121,6 +131,7 @@ class RunServices:
     now: Callable[[], datetime]
     worth: WorthSource = lambda _request: Worth()
     compile_seconds: CostSource = lambda _request: {}
+    durations: DurationSource = lambda _request: {}
     device_users: DeviceUsers = lambda _device: ()
     live_log: LiveLogSource = lambda _run_id: None
     sleep: Callable[[float], None] = time.sleep
@@ -191,7 +202,7 @@ def run_plans(
                     context=context,
                     measure_case=measure_case,
                     ahead=ahead,
-                    compile_seconds=context.services.compile_seconds(requests[0]) if ahead else {},
+                    request=requests[0],
                     budget=budget,
                     stop=interrupts,
                 )
@@ -271,7 +282,7 @@ def _execute(
     context: RunContext,
     measure_case: MeasureCase,
     ahead: CompileAhead | None,
-    compile_seconds: Mapping[str, float],
+    request: ResolvedRun,
     budget: TimeBudget,
     stop: Interrupts,
 ) -> None:
@@ -290,11 +301,17 @@ def _execute(
             cases = zip(*(execution.sides() for execution in executions), strict=True)
             left = deque(budget.in_turn(list(cases), case_of=_case_of))
             if ahead is not None and not budget.is_limited:
-                left = deque(longest_first(left, case_of=_case_of, seconds=compile_seconds))
-            coming = _started_cases(left, budget=budget, notify=context.notify, stop=stop)
+                seconds = context.services.compile_seconds(request)
+                left = deque(longest_first(left, case_of=_case_of, seconds=seconds))
+            work = _open_work(request, ahead=ahead, context=context)
+            coming = _started_cases(
+                left, budget=budget, work=work, notify=context.notify, stop=stop
+            )
             for results in _measured(coming, measure_case=measure_case, ahead=ahead, stop=stop):
                 for execution, result in zip(executions, results, strict=True):
                     execution.write(result)
+                if work is not None:
+                    work.end(results[0])
             if not stop.were_requested() or _is_complete(executions[0]):
                 _defer(executions, cases=left, budget=budget, context=context)
                 state = RunState.FINISHED
@@ -313,17 +330,30 @@ def _case_of(sides: Sequence[PairSide]) -> Case:
 
 
 def _started_cases(
-    left: deque[tuple[PairSide, ...]], *, budget: TimeBudget, notify: Notify, stop: Interrupts
-) -> Iterator[tuple[PairSide, ...]]:
-    """Take the cases that may start from `left`, one after the other, and report each."""
-    while left and budget.allows(left[0][0].order.case) and not stop.were_requested():
-        sides = left.popleft()
-        notify(CaseStarted(case=sides[0].order.case))
-        yield sides
+    left: deque[tuple[PairSide, ...]],
+    *,
+    budget: TimeBudget,
+    work: OpenWork | None,
+    notify: Notify,
+    stop: Interrupts,
+) -> Iterator[tuple[PairSide, ...] | None]:
+    """Take the cases that may start from `left`, one after the other, and report each.
+
+    None means that the budget has no time for one more case while those of `work` are open.
+    """
+    while left and not stop.were_requested():
+        case = _case_of(left[0])
+        if not budget.allows(case, needed_s=0.0 if work is None else work.needed_s(case)):
+            yield None
+            continue
+        if work is not None:
+            work.begin(case)
+        notify(CaseStarted(case=case))
+        yield left.popleft()
 
 
 def _measured(
-    cases: Iterable[Sequence[PairSide]],
+    cases: Iterable[Sequence[PairSide] | None],
     *,
     measure_case: MeasureCase,
     ahead: CompileAhead | None,
@@ -334,11 +364,13 @@ def _measured(
     The result of a case that was killed by a stop is no result of the case.
     """
     if ahead is not None:
-        orders = (side.order for (side,) in cases)
+        orders = (None if sides is None else sides[0].order for sides in cases)
         for result in ahead.measure(orders, is_stopped=stop.were_requested):
             yield (result,)
         return
     for sides in cases:
+        if sides is None:
+            return
         results = measure_with_retries(
             sides, measure_case=measure_case, is_stopped=stop.were_requested
         )
@@ -353,6 +385,15 @@ def _budget(request: ResolvedRun, *, context: RunContext) -> TimeBudget:
     return TimeBudget(
         request.time_budget_s, worth=context.services.worth(request), now=context.services.now
     )
+
+
+def _open_work(
+    request: ResolvedRun, *, ahead: CompileAhead | None, context: RunContext
+) -> OpenWork | None:
+    """Return the open cases of a run that compiles ahead and has a time budget, else None."""
+    if ahead is None or request.time_budget_s is None:
+        return None
+    return OpenWork(ahead.num_processes, known=context.services.durations(request))
 
 
 def _defer(
@@ -389,6 +430,7 @@ def _open_ahead(requests: Sequence[ResolvedRun], *, context: RunContext) -> Comp
     ahead = open_compile_ahead(
         context.executors[0],
         num_processes=requests[0].compile_ahead,
+        notify=context.notify,
         sleep=context.services.sleep,
     )
     if ahead is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TypeVar
 
 from compile_hud.db.records.results import DEFERRED, Case, CaseResult, Outcome
@@ -89,8 +89,8 @@ class TimeBudget:
 
         return sorted(cases, key=turn)
 
-    def allows(self, case: Case) -> bool:
-        """Return whether `case` may be started now.
+    def allows(self, case: Case, *, needed_s: float = 0.0) -> bool:
+        """Return whether `case` may be started now, when it ends after `needed_s` seconds.
 
         Reference cases always may, and so may the first other one. Otherwise a budget that
         reference cases use up would never measure anything.
@@ -98,7 +98,8 @@ class TimeBudget:
         if self._limit_s is None or case.is_reference or not self._has_begun:
             self._has_begun |= not case.is_reference
             return True
-        return self._now() - self._started_at < timedelta(seconds=self._limit_s)
+        passed_s = (self._now() - self._started_at).total_seconds()
+        return passed_s < self._limit_s and passed_s + needed_s <= self._limit_s
 
     def defer(self, case: Case, *, run_id: str) -> CaseResult:
         """Return the result of a deferred case."""

@@ -9,6 +9,8 @@ from compile_hud.db.records.results import CaseResult, Outcome
 from compile_hud.db.shared.text import first_line
 from compile_hud.runner.events import (
     CaseFinished,
+    CaseSampling,
+    CasesCompiling,
     CaseStarted,
     Event,
     LogMessage,
@@ -49,6 +51,11 @@ class LogProgress:
                 text = "run started: %d cases, torch %s"
                 logger.info(text, len(event.run.plan), event.run.revision, extra=self._fields)
             case CaseStarted():
+                self._fields = {**self._fields, "case": event.case.key}
+            case CasesCompiling():
+                # A message belongs to none of several cases.
+                self._fields = {name: text for name, text in self._fields.items() if name != "case"}
+            case CaseSampling():
                 self._fields = {**self._fields, "case": event.case.key}
             case CaseFinished():
                 self._log_result(event.result)

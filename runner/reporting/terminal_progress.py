@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Sequence
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 
@@ -11,10 +12,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 from compile_hud.db.records.metrics import speedup_latencies, speedup_name
-from compile_hud.db.records.results import Case, CaseResult, Outcome, Run, RunState
+from compile_hud.db.records.results import COMPILE_AHEAD, Case, CaseResult, Outcome, Run, RunState
 from compile_hud.db.shared.text import counted, first_line
 from compile_hud.runner.events import (
     CaseFinished,
+    CaseSampling,
+    CasesCompiling,
     CaseStarted,
     Event,
     LogMessage,
@@ -23,17 +26,24 @@ from compile_hud.runner.events import (
     RunStarted,
 )
 from compile_hud.runner.format import clock, metric, mode_text
+from compile_hud.runner.planning.open_work import seconds_of
+
+# More names than this do not fit next to the bar.
+_MAX_NAMED = 3
 
 
-def estimate_left_s(remaining: Sequence[Case], *, finished: Sequence[CaseResult]) -> float | None:
+def estimate_left_s(
+    remaining: Sequence[Case], *, finished: Sequence[CaseResult], num_processes: int = 1
+) -> float | None:
     """Return the estimated seconds for `remaining`, None before the first result.
 
-    An eager case takes a fraction of a compiled one, so each kind has its own estimate.
+    An eager case takes a fraction of a compiled one, so each kind has its own estimate. Seconds in
+    which `num_processes` cases compile at a time count once.
     """
-    means = [
-        _mean_s([result for result in finished if result.case.is_eager is is_eager])
-        for is_eager in (False, True)
-    ]
+    seconds: dict[bool, list[float]] = {False: [], True: []}
+    for result in finished:
+        seconds[result.case.is_eager].append(seconds_of(result).shared(num_processes))
+    means = [statistics.fmean(own) if own else None for own in seconds.values()]
     known = [mean for mean in means if mean is not None]
     if not known:
         return None
@@ -44,7 +54,7 @@ def estimate_left_s(remaining: Sequence[Case], *, finished: Sequence[CaseResult]
 def case_line(result: CaseResult, *, position: int, num_planned: int, label: str = "") -> str:
     """Return one line about a finished case, in the run `label` if that is not empty."""
     case = result.case
-    took_s = (result.finished_at - result.started_at).total_seconds()
+    took_s = result.took_s
     width = len(str(num_planned))
     what = f"{case.model} {mode_text(result)} {case.phase} {case.shape} {case.dtype}"
     run = f"{label}: " if label else ""
@@ -106,6 +116,10 @@ class TerminalProgress:
                 self._start(event)
             case CaseStarted():
                 self._update(f"{event.case.model} {event.case.variant}")
+            case CasesCompiling():
+                self._update(self._compiling(event.cases))
+            case CaseSampling():
+                self._update(f"sampling {event.case.model} {event.case.variant}")
             case PairLaunched():
                 pairs = "pair" if event.num_pairs == 1 else "pairs"
                 case_text = f"{event.case.model} {event.case.variant}"
@@ -159,13 +173,21 @@ class TerminalProgress:
         if self._bar is not None:
             self._bar.update(self._task, completed=position)
 
+    def _compiling(self, cases: Sequence[Case]) -> str:
+        num_planned = len(self._run.plan) if self._run is not None else len(cases)
+        names = [f"{case.model} {case.variant}" for case in cases[:_MAX_NAMED]]
+        rest = f" and {len(cases) - _MAX_NAMED} more" if len(cases) > _MAX_NAMED else ""
+        return f"compiling {len(cases)} of {num_planned}: {', '.join(names)}{rest}"
+
     def _update(self, description: str) -> None:
         if self._bar is None or self._run is None:
             return
         finished = self._finished[self._run.id]
         done = {result.case.key for result in finished}
         remaining = [case for case in self._run.plan if case.key not in done][self._num_before :]
-        left_s = estimate_left_s(remaining, finished=finished)
+        left_s = estimate_left_s(
+            remaining, finished=finished, num_processes=_num_processes(self._run)
+        )
         left = "" if left_s is None else f"about {clock(left_s)} left"
         self._bar.update(self._task, description=description, left=left)
 
@@ -194,8 +216,7 @@ class TerminalProgress:
                 raise
 
 
-def _mean_s(results: Sequence[CaseResult]) -> float | None:
-    if not results:
-        return None
-    took = [(result.finished_at - result.started_at).total_seconds() for result in results]
-    return sum(took) / len(took)
+def _num_processes(run: Run) -> int:
+    """Return the number of cases of `run` that compile at a time."""
+    fact = run.environment.get(COMPILE_AHEAD)
+    return int(fact["processes"]) if isinstance(fact, Mapping) else 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from compile_hud.db.errors import MixedStoreError, NotFoundError, RecordError
 from compile_hud.db.queries import outcomes, series
 from compile_hud.db.queries import results as queries
 from compile_hud.db.queries.alerts import load_alert, load_alerts
-from compile_hud.db.queries.latest import load_latest
+from compile_hud.db.queries.latest import load_case_seconds, load_latest
 from compile_hud.db.queries.runs import load_run, load_runs
 from compile_hud.db.queries.series import (
     count_judged_series,
@@ -24,7 +25,15 @@ from compile_hud.db.queries.series import (
     load_trend,
 )
 from compile_hud.db.records.alerts import AlertState
-from compile_hud.db.records.results import Outcome, RunState
+from compile_hud.db.records.results import (
+    ALONE_S,
+    COMPILE_AHEAD,
+    TURNS,
+    WAITED_S,
+    Outcome,
+    RunState,
+)
+from compile_hud.db.records.summaries import CaseSeconds
 from compile_hud.db.schema.tables import PlanTable
 from compile_hud.db.store import Store
 from tests.support.builders import (
@@ -273,6 +282,22 @@ def test_the_last_result_of_a_case_counts(store: Store) -> None:
     assert summary.worked_s == pytest.approx(301.0)
     (header,) = find_series(store)
     assert header.num_points == 1
+
+
+def test_cases_that_compiled_ahead_overlap_within_the_time_of_their_run(store: Store) -> None:
+    cases = [BERT, replace(BERT, shape="other")]
+    run = make_run(plan=cases, environment={COMPILE_AHEAD: {"processes": 2}})
+    end = run.started_at + timedelta(seconds=60)
+    turns = {TURNS: {WAITED_S: 20.0, ALONE_S: 3.0}}
+    for case in cases:
+        result = make_result(
+            case.key, run=run, case=case, started_at=run.started_at, finished_at=end, details=turns
+        )
+        store.ingest(run, result, spool_id=result.id)
+    (summary,) = load_runs(store)
+    assert summary.worked_s == pytest.approx(60.0)
+    durations = load_case_seconds(store, machine=run.machine, toolchain=run.toolchain)
+    assert durations == {case.key: CaseSeconds(took_s=40.0, alone_s=3.0) for case in cases}
 
 
 def test_a_case_that_fails_when_measured_again_has_no_point(store: Store) -> None:

@@ -22,7 +22,7 @@ from compile_hud.app.ui.html import (
 )
 from compile_hud.db.records.imported import is_imported, was_timed
 from compile_hud.db.records.memory.peak import MEMORY_PEAK
-from compile_hud.db.records.results import Run, RunState
+from compile_hud.db.records.results import Run, RunState, worked_seconds
 from compile_hud.db.records.summaries import ResultSummary
 from compile_hud.db.shared.text import runtime_text, significant
 
@@ -36,7 +36,6 @@ LOCATION_LISTS = (("graph_breaks", "Graph breaks"), ("recompiles", "Recompiles")
 def result_facts(result: ResultSummary) -> str:
     """Return the facts of the case and its outcome."""
     case = result.case
-    took_s = (result.finished_at - result.started_at).total_seconds()
     ran = effective_note(case, result.effective_mode)
     pairs = [
         ("outcome", Cell(text=outcome_label(result.outcome))),
@@ -46,7 +45,7 @@ def result_facts(result: ResultSummary) -> str:
         ("device", Cell(text=case.device)),
         ("backend", Cell(text=case.backend or "none")),
         ("mode", Cell(text=f"{case.mode} ({ran})" if ran else case.mode)),
-        ("took", Cell(text=duration(took_s) if was_timed(result.details) else "not known")),
+        ("took", Cell(text=duration(result.took_s) if was_timed(result.details) else "not known")),
     ]
     if runtime := runtime_text(result.details):
         pairs.insert(-1, ("runtime", Cell(text=runtime)))
@@ -57,7 +56,11 @@ def run_times(page: RunPage) -> list[tuple[str, Cell]]:
     """Return the start of a run, its duration, and the sum of its cases' durations."""
     run = page.run
     is_timed = bool(page.results) and not is_imported(run.toolchain)
-    took_s = sum((item.finished_at - item.started_at).total_seconds() for item in page.results)
+    took_s = worked_seconds(
+        run,
+        took_s=sum(item.took_s for item in page.results),
+        last_at=max((item.finished_at for item in page.results), default=run.started_at),
+    )
     after = ""
     if is_timed and run.state is RunState.FINISHED and run.finished_at is not None:
         after = f"finished after {duration((run.finished_at - run.started_at).total_seconds())}"

@@ -64,12 +64,11 @@ def print_case(result: CaseResult, *, own_eager_s: float | None = None) -> None:
     `own_eager_s` is the time of eager's own process, if that of this case differs.
     """
     console = stdout()
-    took_s = (result.finished_at - result.started_at).total_seconds()
     facts = [
         ("case", result.case.key),
         ("mode", mode_text(result)),
         ("outcome", f"{result.outcome}: {result.reason}" if result.reason else result.outcome),
-        ("took", quantity(took_s, unit="s") if was_timed(result.details) else "not known"),
+        ("took", quantity(result.took_s, unit="s") if was_timed(result.details) else "not known"),
     ]
     if runtime := runtime_text(result.details):
         facts.insert(2, ("runtime", one_line(runtime)))

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from compile_hud.db.records.results import Case, CaseResult, Outcome
+from compile_hud.db.records.results import COMPILE_AHEAD, Case, CaseResult, Outcome
 from compile_hud.db.shared.text import first_line
+from compile_hud.runner.events import Notify
 from compile_hud.runner.execution.ahead.cores import core_groups
 from compile_hud.runner.execution.ahead.phases import LANES_PER_PROCESS, Phases
-from compile_hud.runner.execution.environment import COMPILE_AHEAD
 from compile_hud.runner.execution.executor import CaseOrder, Executor
 from compile_hud.runner.execution.paired_launches import PairSide
 from compile_hud.runner.execution.retries import is_infrastructure_failure, measure_with_retries
@@ -41,7 +41,7 @@ class CompileAhead:
         }
 
     def measure(
-        self, orders: Iterable[CaseOrder], *, is_stopped: Callable[[], bool]
+        self, orders: Iterable[CaseOrder | None], *, is_stopped: Callable[[], bool]
     ) -> Iterator[CaseResult]:
         """Yield the result of each case until `is_stopped`; raise what `measure_with_retries` does.
 
@@ -95,11 +95,12 @@ class _TakenCases:
         self._open: dict[tuple[Case, str], str] = {}
         self._followers: defaultdict[str, list[CaseResult]] = defaultdict(list)
 
-    def take(self, orders: Iterable[CaseOrder]) -> Iterator[CaseOrder]:
+    def take(self, orders: Iterable[CaseOrder | None]) -> Iterator[CaseOrder | None]:
         """Yield each of `orders`, from then on as a case without a result."""
         for order in orders:
-            self._orders[order.case.key] = order
-            self._open[_subject(order.case), order.case.variant] = order.case.key
+            if order is not None:
+                self._orders[order.case.key] = order
+                self._open[_subject(order.case), order.case.variant] = order.case.key
             yield order
 
     def order(self, result: CaseResult) -> CaseOrder:
@@ -152,7 +153,11 @@ def _subject(case: Case) -> Case:
 
 
 def open_compile_ahead(
-    executor: Executor, *, num_processes: int, sleep: Callable[[float], None]
+    executor: Executor,
+    *,
+    num_processes: int,
+    notify: Notify,
+    sleep: Callable[[float], None],
 ) -> CompileAhead | None:
     """Return the phases of `executor` with `num_processes`, None for 0 or without lanes."""
     if num_processes == 0:
@@ -165,7 +170,7 @@ def open_compile_ahead(
         return None
     return CompileAhead(
         executor=executor,
-        phases=Phases(lanes, core_groups=groups, pause=lambda: sleep(_POLL_S)),
+        phases=Phases(lanes, core_groups=groups, pause=lambda: sleep(_POLL_S), notify=notify),
         num_processes=num_processes,
         cores_each=cores_each,
     )

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from compile_hud.db.records.results import CaseResult
+from compile_hud.db.records.results import Case, CaseResult
+from compile_hud.runner.events import CaseSampling, CasesCompiling, Notify
 from compile_hud.runner.execution.executor import CaseOrder, CompileLane, LaneSession, LaunchState
 
 # Launches that wait hold their model in memory. More of them make phases longer, and the idle cores
@@ -23,6 +24,7 @@ LANES_PER_PROCESS = 6
 class _OpenCase:
     """A case between its first launch and its result."""
 
+    case: Case
     lane: CompileLane
     session: LaneSession
     state: LaunchState = LaunchState.ENDED
@@ -37,16 +39,18 @@ class Phases:
         *,
         core_groups: Sequence[frozenset[int]],
         pause: Callable[[], None],
+        notify: Notify = lambda _event: None,
     ) -> None:
         self._free = list(lanes)
         self._core_groups = tuple(core_groups)
         self._pause = pause
+        self._notify = notify
 
-    def measure(self, orders: Iterable[CaseOrder]) -> Iterator[CaseResult]:
+    def measure(self, orders: Iterable[CaseOrder | None]) -> Iterator[CaseResult]:
         """Yield the result of each case as soon as it has one; raise ExecutorError.
 
-        An order is taken once a lane is free for it. While a result is yielded no launch runs, but
-        some may wait.
+        An order is taken once a lane is free for it; None means that no case may begin now. While a
+        result is yielded no launch runs, but some may wait.
         """
         coming = iter(orders)
         cases: list[_OpenCase] = []
@@ -57,6 +61,7 @@ class Phases:
                     return
                 waiting = [case for case in cases if case.state is LaunchState.READY]
                 for number, case in enumerate(waiting, start=1):
+                    self._notify(CaseSampling(case=case.case))
                     case.session.sample(num_neighbours=len(waiting) - number)
                     case.state = LaunchState.ENDED
                     if not case.session.needs_launch:
@@ -72,7 +77,7 @@ class Phases:
         (result,) = self.measure([order])
         return result
 
-    def _compile(self, cases: list[_OpenCase], coming: Iterator[CaseOrder]) -> None:
+    def _compile(self, cases: list[_OpenCase], coming: Iterator[CaseOrder | None]) -> None:
         """Start launches until each waits for its turn or is over, and no more can start.
 
         New cases come first: their cache is empty, so they take longest.
@@ -80,6 +85,7 @@ class Phases:
         due = list(cases)
         free = list(self._core_groups)
         compiling: list[tuple[_OpenCase, frozenset[int]]] = []
+        shown: tuple[Case, ...] = ()
         while True:
             while free and (case := self._begin(cases, coming) or (due.pop(0) if due else None)):
                 cores = free.pop(0)
@@ -88,6 +94,9 @@ class Phases:
                 compiling.append((case, cores))
             if not compiling:
                 return
+            if (cases_at_work := tuple(case.case for case, _cores in compiling)) != shown:
+                shown = cases_at_work
+                self._notify(CasesCompiling(cases=shown))
             for case, _cores in compiling:
                 case.state = case.session.poll()
             over = [item for item in compiling if item[0].state is not LaunchState.COMPILING]
@@ -97,7 +106,9 @@ class Phases:
             if not over:
                 self._pause()
 
-    def _begin(self, cases: list[_OpenCase], coming: Iterator[CaseOrder]) -> _OpenCase | None:
+    def _begin(
+        self, cases: list[_OpenCase], coming: Iterator[CaseOrder | None]
+    ) -> _OpenCase | None:
         if not self._free:
             return None
         order = next(coming, None)
@@ -105,7 +116,7 @@ class Phases:
             return None
         lane = self._free.pop(0)
         try:
-            case = _OpenCase(lane=lane, session=lane.begin(order))
+            case = _OpenCase(case=order.case, lane=lane, session=lane.begin(order))
         except BaseException:
             self._free.append(lane)
             raise

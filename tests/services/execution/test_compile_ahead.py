@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from compile_hud.db.records.results import Outcome, RunState
+from compile_hud.db.records.summaries import CaseSeconds
+from compile_hud.runner.events import CaseSampling, CasesCompiling
 from compile_hud.runner.execution.environment import fingerprint
 from compile_hud.runner.execution.executor import CaseOrder, CompileLane
 from compile_hud.runner.execution.run_plan import ResolvedRun
@@ -174,6 +176,41 @@ def test_with_a_time_budget_the_order_is_that_of_worth(sandbox: RunSandbox) -> N
     sandbox.compile_seconds = {case.key: float(number) for number, case in enumerate(plan)}
     document = sandbox.run(budgeted, executor=AheadExecutor())
     assert [result.case for result in document.results] == list(plan)
+
+
+def test_a_time_budget_opens_no_case_that_cannot_end_within_it(sandbox: RunSandbox) -> None:
+    """The clock of the run moves by ten seconds with each result."""
+
+    def outcome_of(_order: CaseOrder, _attempt: int) -> Outcome:
+        sandbox.clock.advance(10.0)
+        return Outcome.OK
+
+    executor = AheadExecutor()
+    plan = sandbox.run(AHEAD, executor=executor).run.plan
+    sandbox.durations = {case.key: CaseSeconds(took_s=10.0) for case in plan}
+
+    def measured(budget_s: float) -> list[str]:
+        budgeted = replace(AHEAD, time_budget_s=budget_s)
+        document = sandbox.run(budgeted, executor=AheadExecutor(outcome_of=outcome_of))
+        assert document.run.state is RunState.FINISHED
+        assert len(document.results) == len(plan)
+        return [result.case.key for result in document.results if not result.is_deferred]
+
+    # All four cases could open at once.
+    assert len(measured(39.0)) == 3
+    assert len(measured(40.0)) == 4
+    # The first case may always begin: else nothing would ever be measured.
+    assert len(measured(5.0)) == 1
+
+
+def test_the_progress_names_the_cases_that_compile_and_the_one_that_samples(
+    sandbox: RunSandbox,
+) -> None:
+    plan = sandbox.run(AHEAD, executor=AheadExecutor()).run.plan
+    compiling = [event.cases for event in sandbox.events if isinstance(event, CasesCompiling)]
+    assert compiling[0] == plan[:2]
+    sampling = [event.case for event in sandbox.events if isinstance(event, CaseSampling)]
+    assert sorted(case.key for case in sampling) == sorted(case.key for case in plan)
 
 
 def test_a_stopped_run_is_interrupted_and_stores_no_result_of_a_killed_case(

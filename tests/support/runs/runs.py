@@ -12,6 +12,7 @@ from pathlib import Path
 from compile_hud.db.queries.results import load_document
 from compile_hud.db.queries.runs import load_last_measured
 from compile_hud.db.records.results import RunDocument
+from compile_hud.db.records.summaries import CaseSeconds
 from compile_hud.db.store import Store
 from compile_hud.runner.events import Event, LogMessage
 from compile_hud.runner.execution.executor import CaseOrder
@@ -49,6 +50,8 @@ class RunSandbox:
         self.suspects: set[str] = set()
         # Compile times of the runs before, by the keys of cases.
         self.compile_seconds: dict[str, float] = {}
+        # Durations of their last results, by the keys of cases.
+        self.durations: dict[str, CaseSeconds] = {}
 
     def run(self, request: ResolvedRun = REQUEST, *, executor: FakeExecutor) -> RunDocument:
         """Execute one run."""
@@ -76,6 +79,7 @@ class RunSandbox:
                     last_measured=self.last_measured(request), suspects=self.suspects
                 ),
                 compile_seconds=lambda _request: self.compile_seconds,
+                durations=lambda _request: self.durations,
                 device_users=lambda _device: self.users.pop(0) if self.users else (),
                 sleep=self.clock.advance,
                 now=self.clock,

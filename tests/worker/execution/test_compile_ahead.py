@@ -11,7 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from compile_hud.db.records.results import SAME_CODE_AS, CaseResult, Outcome
+from compile_hud.db.records.results import (
+    ALONE_S,
+    SAME_CODE_AS,
+    TURNS,
+    WAITED_S,
+    CaseResult,
+    Outcome,
+)
 from compile_hud.runner.execution.ahead.cases import CompileAhead
 from compile_hud.runner.execution.ahead.phases import Phases
 from compile_hud.runner.execution.executor import CaseOrder
@@ -106,6 +113,12 @@ def test_waiting_for_a_turn_does_not_count_for_the_time_limit(ahead: CompileAhea
     # The eager case is ready seconds before the compiled one.
     assert waited_s > 0.2
     assert wall_s < steps[-1]["end_s"]
+    # Nor for the duration of the case.
+    quick_result = results["plain eager"]
+    turns = quick_result.details[TURNS]
+    assert turns[WAITED_S] > 0.2
+    assert quick_result.took_s == pytest.approx(wall_s, abs=0.1)
+    assert 0 < turns[ALONE_S] < wall_s
 
 
 @pytest.mark.nightly

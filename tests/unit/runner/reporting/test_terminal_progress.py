@@ -9,11 +9,21 @@ import pytest
 from rich.console import Console
 from syrupy.assertion import SnapshotAssertion
 
-from compile_hud.db.records.results import Case, CaseResult
+from compile_hud.db.records.results import (
+    ALONE_S,
+    COMPILE_AHEAD,
+    TURNS,
+    WAITED_S,
+    Case,
+    CaseResult,
+)
 from compile_hud.db.shared.text import first_line
 from compile_hud.runner.events import (
     CaseFinished,
+    CaseSampling,
+    CasesCompiling,
     CaseStarted,
+    Event,
     LogMessage,
     PairLaunched,
     RunEnded,
@@ -46,6 +56,47 @@ def test_eager_and_compiled_cases_are_estimated_apart() -> None:
 
 def test_an_unknown_kind_takes_as_long_as_the_slowest_known() -> None:
     assert estimate_left_s([DEFAULT], finished=[took(EAGER, 3.0)]) == 3.0
+
+
+def test_cases_that_compile_at_a_time_share_the_time_left() -> None:
+    """They took 40 s, 10 of them alone on the device, and waited for 500 s."""
+    waited = took(DEFAULT, 540.0)
+    details = {TURNS: {WAITED_S: 500.0, ALONE_S: 10.0}}
+    finished = [dataclasses.replace(waited, details=details)]
+    assert estimate_left_s([DEFAULT] * 2, finished=finished, num_processes=3) == 40.0
+    assert "(0:40)" in case_line(finished[0], position=1, num_planned=1)
+
+
+@pytest.mark.parametrize(
+    ("event", "texts"),
+    [
+        (CasesCompiling(cases=(DEFAULT,)), ["compiling 1 of 23:", "bert default"]),
+        (
+            CasesCompiling(cases=(DEFAULT, EAGER, DEFAULT, EAGER, EAGER)),
+            ["compiling 5 of 23:", "bert default, bert eager, bert default", "and 2"],
+        ),
+        (CaseSampling(case=DEFAULT), ["sampling bert default"]),
+    ],
+)
+def test_cases_that_compile_are_counted_and_named(event: Event, texts: list[str]) -> None:
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, width=120, no_color=True)
+    with TerminalProgress(console, now=FakeClock()) as progress:
+        progress(RunStarted(run=make_run(plan=[DEFAULT] * 23), num_done=0))
+        progress(event)
+    assert all(text in stream.getvalue() for text in texts)
+
+
+def test_the_time_left_of_a_run_that_compiles_ahead_counts_its_processes() -> None:
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, width=120, no_color=True)
+    run = make_run(plan=[EAGER, DEFAULT], environment={COMPILE_AHEAD: {"processes": 4}})
+    details = {TURNS: {WAITED_S: 0.0, ALONE_S: 0.0}}
+    with TerminalProgress(console, now=FakeClock()) as progress:
+        progress(RunStarted(run=run, num_done=0))
+        progress(CaseFinished(result=dataclasses.replace(took(EAGER, 40.0), details=details)))
+        progress(CasesCompiling(cases=(DEFAULT,)))
+    assert "about 0:10 left" in stream.getvalue()
 
 
 def test_a_line_has_the_latencies_of_the_speedup_on_its_clock() -> None:
