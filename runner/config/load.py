@@ -268,22 +268,34 @@ def demo_store_url(state_dir: Path) -> str:
 
 
 def find_line(content: str, *, section: str, key: str | None = None) -> int | None:
-    """Return the 1-based line of `key` in `[section]`, or of the section's header, else None."""
-    header_line = None
+    """Return the 1-based line of `key` in `[section]`, or of the section's header, else None.
+
+    A section may be a key of the one above it, and a key the header of a table.
+    """
+    setting = f"{section}.{key}" if key else section
+    section_line = None
     current = ""
     for number, line in enumerate(content.splitlines(), start=1):
-        stripped = line.strip()
-        header = re.fullmatch(r"\[\s*([^\[\]]+?)\s*\]\s*(#.*)?", stripped)
+        header = _HEADER.fullmatch(line.strip())
         if header is not None:
-            current = header[1].replace('"', "").replace("'", "").replace(" ", "")
-            header_line = number if current == section else header_line
-        elif current == section and key and re.match(_key_pattern(key), stripped):
+            path = current = _plain(header[1])
+        elif (match := _KEY.match(line.strip())) is not None:
+            path = f"{current}.{_plain(match[1])}" if current else _plain(match[1])
+        else:
+            continue
+        if key and (path == setting or path.startswith(f"{setting}.")):
             return number
-    return header_line
+        if path == section and (header is not None or section_line is None):
+            section_line = number
+    return section_line
 
 
-def _key_pattern(key: str) -> str:
-    return rf"[\"']?{re.escape(key)}[\"']?\s*[=.]"
+_HEADER = re.compile(r"\[\s*([^\[\]]+?)\s*\]\s*(#.*)?")
+_KEY = re.compile(r"""((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
+
+
+def _plain(name: str) -> str:
+    return name.replace('"', "").replace("'", "").replace(" ", "")
 
 
 def _parse_toml(content: str, *, name: str) -> dict[str, Any]:
@@ -458,9 +470,12 @@ def _models(source: _SettingsText, base: Path) -> dict[str, ModelSpec]:
 def _variants(source: _SettingsText) -> dict[str, Variant]:
     """Return the built-in variants, and those of the file, each based on one before it."""
     variants = dict(VARIANTS)
-    for name, values in _named_sections(source, "variants").items():
+    sections = _named_sections(source, "variants")
+    for name, values in sections.items():
         try:
-            variants[name] = own_variant(name, values, known=variants, source_name=source.name)
+            variants[name] = own_variant(
+                name, values, known=variants, source_name=source.name, later=sections
+            )
         except OwnVariantError as error:
             source.fail(f"variants.{name}", key=error.key, problem=str(error))
     return variants

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from compile_hud.models_zoo.catalog.spec import NO_BACKEND, CompileSettings, Variant, near_names
@@ -15,12 +15,20 @@ from compile_hud.runner.config.validators import flag, phases, text
 
 # The name of a variant is part of a case's key, in which `/` separates, and of globs.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
-_COMPILED_ONLY = (
-    *("options", "inductor", "mark_dynamic", "sdpa"),
-    *("dynamic", "fullgraph", "mode", "nested_compile_region"),
-)
-
-
+_ALWAYS = ("env", "phases", "summary")
+_OF_DYNAMO = ("dynamic", "fullgraph", "options", "mark_dynamic", "sdpa", "nested_compile_region")
+_COMPILED_ONLY = (*_OF_DYNAMO, "mode", "inductor")
+# The settings that each backend reads besides those of every launch. A function of a module may
+# call Inductor itself.
+_EFFECTIVE: Mapping[str, tuple[str, ...]] = {
+    "inductor": _COMPILED_ONLY,
+    "tensorrt": _OF_DYNAMO,
+    "aot_inductor": ("inductor", "sdpa", "nested_compile_region"),
+    "cuda_graph": ("sdpa",),
+    **dict.fromkeys(("eager", NO_BACKEND, "onnxruntime", "openvino"), ()),
+}
+# These backends of torch ignore their options.
+_NO_OPTIONS = re.compile(r"(aot_|pre_dispatch_)?eager.*|aot_ts|ts|cudagraphs|invoke_subgraph")
 SDPA = ("math", "flash", "efficient", "cudnn")
 # The runner sets these for each launch.
 _RUNNERS = re.compile(r"HUD_.*|TMPDIR|TORCHINDUCTOR_CACHE_DIR|PYTHONPATH|PYTHONSAFEPATH")
@@ -135,11 +143,16 @@ class OwnVariantError(ValueError):
 
 
 def own_variant(
-    name: str, values: Mapping[str, Any], *, known: Mapping[str, Variant], source_name: str
+    name: str,
+    values: Mapping[str, Any],
+    *,
+    known: Mapping[str, Variant],
+    source_name: str,
+    later: Collection[str] = (),
 ) -> Variant:
     """Return the variant of a `[variants.NAME]` with `values`; raise OwnVariantError.
 
-    `known` are the variants that it may be based on.
+    `known` are the variants that it may be based on, `later` those that follow in the file.
     """
     if _NAME.fullmatch(name) is None:
         raise OwnVariantError("a name has letters, digits and . _ + - only")
@@ -147,12 +160,9 @@ def own_variant(
         raise OwnVariantError(f"{name} is a built-in variant; choose another name")
     base = known.get(values["base"])
     if base is None:
-        raise OwnVariantError(_no_such("variant", values["base"], known), key="base")
+        raise OwnVariantError(_why_no_base(name, values["base"], known, later), key="base")
     is_eager = base.backend in ("eager", NO_BACKEND)
-    if is_eager and values["backend"] is None:
-        for key in _COMPILED_ONLY:
-            if values[key]:
-                raise OwnVariantError(f"{base.name} compiles nothing; choose another base", key=key)
+    _check_effects(values, base=base)
     if values["mode"] is not None and values["mode"] not in MODES[1:]:
         raise OwnVariantError(_no_such("mode", values["mode"], MODES[1:]), key="mode")
     changes = {key: values[key] for key in ("mode", "dynamic", "fullgraph", "phases")}
@@ -171,6 +181,60 @@ def own_variant(
         ),
         compile=_settings(base.compile, values),
     )
+
+
+def _why_no_base(name: str, base: str, known: Mapping[str, Variant], later: Collection[str]) -> str:
+    if base == name:
+        return f"{name} cannot be its own base"
+    if base in later:
+        return f"{base} is defined below; define it above"
+    return _no_such("variant", base, known)
+
+
+def _check_effects(values: Mapping[str, Any], *, base: Variant) -> None:
+    """Raise OwnVariantError for settings that its backend does not read, own or of the base."""
+    backend = values["backend"] or base.backend
+    effective = _effective(backend)
+    # `false` is the default of nested regions, and says something of the others.
+    is_set = {
+        key: bool(values[key]) if key == "nested_compile_region" else values[key] is not None
+        for key in _COMPILED_ONLY
+    }
+    own = [key for key in _COMPILED_ONLY if is_set[key] and key not in effective]
+    inherited = [
+        key
+        for key, is_changed in (
+            ("mode", base.mode not in ("eager", "default")),
+            ("dynamic", base.dynamic is not None),
+            ("fullgraph", base.fullgraph),
+            ("options", base.compile.options),
+            ("inductor", base.compile.inductor),
+            ("mark_dynamic", base.compile.mark_dynamic),
+            ("sdpa", base.compile.sdpa),
+            ("nested_compile_region", base.transform.has_nested_regions),
+        )
+        if is_changed and key not in effective and values["backend"] is not None
+    ]
+    if not own and not inherited:
+        return
+    origin = "" if own else f" of {base.name}"
+    verb = "has" if len(own or inherited) == 1 else "have"
+    raise OwnVariantError(
+        f"{' and '.join(own or inherited)}{origin} {verb} no effect with the backend"
+        f" {'of eager' if backend == NO_BACKEND else backend};"
+        f" {', '.join((*effective, *_ALWAYS))} have. Remove it, or choose another base or backend",
+        key=own[0] if own else "backend",
+    )
+
+
+def _effective(backend: str) -> tuple[str, ...]:
+    if backend in _EFFECTIVE:
+        return _EFFECTIVE[backend]
+    if ":" in backend:
+        return (*_OF_DYNAMO, "inductor")
+    if _NO_OPTIONS.fullmatch(backend):
+        return tuple(key for key in _OF_DYNAMO if key != "options")
+    return _OF_DYNAMO
 
 
 def _settings(base: CompileSettings, values: Mapping[str, Any]) -> CompileSettings:

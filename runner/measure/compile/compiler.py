@@ -16,7 +16,7 @@ from compile_hud.models_zoo.catalog.spec import NO_BACKEND
 from compile_hud.runner.measure.compile.cuda_graph import is_graphed
 from compile_hud.runner.measure.compile.dynamo import CompileCounts, has_recorded_cudagraphs
 from compile_hud.runner.measure.compile.instructions import InstructionCounter
-from compile_hud.runner.measure.compile.own_settings import resolve_backend
+from compile_hud.runner.measure.compile.own_settings import checked_options, resolve_backend
 from compile_hud.runner.measure.compile.peak_memory import CompilePeaks, recorded_peaks
 from compile_hud.runner.measure.compile.phases import CompileClock
 from compile_hud.runner.measure.device import Device
@@ -120,7 +120,7 @@ def compile_model(model: torch.nn.Module, *, case: Case, workload: Workload) -> 
         "fullgraph": workload.fullgraph,
         **compile_options(case),
     }
-    own = dict(workload.compile.options)
+    own = checked_options(workload.compile, backend=case.backend)
     if own and case.backend == "inductor":
         # torch.compile takes either a mode or options; a mode is a set of options.
         options["options"] = {**torch._inductor.list_mode_options(case.mode), **own}

@@ -59,18 +59,34 @@ def applied_inductor_config(settings: CompileSettings) -> Iterator[None]:
     # The import is here, since an eager case does not need it.
     from torch._inductor import config as inductor_config
 
+    _check_inductor(settings.inductor, kind="setting")
+    with inductor_config.patch(dict(settings.inductor)):
+        yield
+
+
+def checked_options(settings: CompileSettings, *, backend: str) -> dict[str, Any]:
+    """Return torch.compile's own `options`; raise UnknownSettingError for those of Inductor."""
+    if settings.options and backend == "inductor":
+        # Torch accepts hyphens, and reads `use_aoti` itself.
+        names = {key.replace("-", "_"): value for key, value in settings.options.items()}
+        names.pop("use_aoti", None)
+        _check_inductor(names, kind="option")
+    return dict(settings.options)
+
+
+def _check_inductor(values: Mapping[str, Any], *, kind: str) -> None:
+    from torch._inductor import config as inductor_config
+
     known = torch._inductor.list_options()
     current = inductor_config.get_config_copy()
-    for key, value in settings.inductor.items():
+    for key, value in values.items():
         if key not in known:
-            raise _unknown("setting of Inductor", key, known)
+            raise _unknown(f"{kind} of Inductor", key, known)
         own = current.get(key)
         if own is not None and not _is_alike(own, value):
             raise UnknownSettingError(
                 f"Inductor's {key} is {_kind(own)} in torch {torch.__version__}, not {value!r}"
             )
-    with inductor_config.patch(dict(settings.inductor)):
-        yield
 
 
 @contextmanager

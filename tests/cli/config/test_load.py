@@ -237,6 +237,14 @@ def test_a_key_is_found_in_its_own_section() -> None:
     assert find_line(content, section="d", key="key") is None
 
 
+def test_a_table_is_found_by_its_header_or_in_the_section_above() -> None:
+    content = '[a.x]\nb = 1\n[a.x.table]\nkey = 1\n[c]\ny = { key = 1 }\nz.table.key = 1\n'
+    assert find_line(content, section="a.x", key="table") == 3
+    assert find_line(content, section="c.y", key="key") == 6
+    assert find_line(content, section="c.z", key="table") == 7
+    assert find_line(content, section="c.z") is None
+
+
 def test_sizes_have_units() -> None:
     for text, size in [("1024", 1024), ("2 kb", 2000), ("1.5G", 1_500_000_000)]:
         config = parse(f'[run]\nmemory_limit = "{text}"')

@@ -130,6 +130,16 @@ def test_plans_have_own_variants_after_the_built_in_ones_and_the_worker_gets_the
         ('base = "eager"\nnested_compile_region = true', 3, ["eager", "base"]),
         ("mark_dynamic = { x = [true] }", 2, ["dimensions"]),
         ("induktor = { freezing = true }", 2, ["inductor"]),
+        ('backend = "aot_eager"\nmode = "max-autotune"', 3, ["mode has", "fullgraph", "env"]),
+        ('backend = "aot_eager"\noptions = { a = 1 }', 3, ["options has", "dynamic"]),
+        ('base = "aot-inductor"\noptions = { a = 1 }\nfullgraph = true', 4, ["and", "inductor"]),
+        ('base = "cuda-graph"\ndynamic = true', 3, ["dynamic", "sdpa"]),
+        ('base = "onnxruntime"\n[variants.mine.inductor]\nfreezing = true', 3, ["inductor"]),
+        ('base = "freezing"\nbackend = "aot_eager"', 3, ["inductor of freezing", "base"]),
+        ('base = "max-autotune"\nbackend = "tensorrt"', 3, ["mode of max-autotune"]),
+        ("[variants.mine.inductor]\na = { b = 1 }", 2, ["triton.cudagraphs"]),
+        ('base = "mine"', 2, ["its own base"]),
+        ('base = "second"\n[variants.second]\nbase = "eager"', 2, ["define it above"]),
     ],
 )
 def test_what_is_wrong_is_refused_with_file_and_line(
@@ -140,6 +150,24 @@ def test_what_is_wrong_is_refused_with_file_and_line(
     text = str(caught.value)
     assert text.startswith(f"hud.toml line {line}: ")
     assert all(word in text for word in words), text
+
+
+def test_what_a_backend_reads_is_accepted() -> None:
+    content = """
+[variants.graph]
+base = "cuda-graph"
+sdpa = "math"
+[variants.ours]
+backend = "their.module:function"
+options = { level = 3 }
+inductor = { freezing = true }
+[variants.package]
+base = "aot-inductor"
+inductor = { freezing = true }
+env = { MALLOC_ARENA_MAX = "1" }
+phases = ["inference"]
+"""
+    assert list(variants_of(content)) == ["graph", "ours", "package"]
 
 
 @pytest.mark.parametrize("name", ["default", '"a/b"', '"*"'])

@@ -14,6 +14,7 @@ from compile_hud.runner.measure.compile.own_settings import (
     UnknownSettingError,
     applied_inductor_config,
     applied_while_compiling,
+    checked_options,
     resolve_backend,
 )
 
@@ -46,6 +47,28 @@ def test_what_this_torch_does_not_know_is_an_error_with_the_nearest_name(
     with pytest.raises(UnknownSettingError) as caught, applied_inductor_config(settings):
         pytest.fail("the block must not run")
     assert all(word in str(caught.value) for word in words), caught.value
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"epilog_fusion": True}, "did you mean epilogue_fusion"),
+        ({"max-fusion-size": "many"}, "max_fusion_size is a whole number"),
+    ],
+)
+def test_a_wrong_option_of_inductor_is_an_error_with_the_nearest_name(
+    options: dict[str, object], words: str
+) -> None:
+    settings = CompileSettings(options=options)
+    with pytest.raises(UnknownSettingError, match=words):
+        checked_options(settings, backend="inductor")
+    # What another backend accepts is not known here.
+    assert checked_options(settings, backend="tensorrt") == options
+
+
+def test_right_options_of_inductor_are_those_of_the_variant() -> None:
+    options = {"use_aoti": False, "epilogue-fusion": True, "triton.cudagraphs": False}
+    assert checked_options(CompileSettings(options=options), backend="inductor") == options
 
 
 def test_a_registered_backend_is_its_name() -> None:
