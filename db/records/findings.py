@@ -13,6 +13,38 @@ from typing import Any
 NOT_MEASURED = "not measured"
 # The finding that is the sum of the others and a rest; no sum of costs may include it.
 TOTAL = "slower-than-eager"
+# Settings name codes, and the rules behind them load slowly.
+FINDING_CODES = (
+    "attention-decomposed",
+    "autotune-flip",
+    "cache-bypass",
+    "cache-miss",
+    "compile-memory",
+    "cudagraph-coverage",
+    "cudagraph-skipped",
+    "data-wait",
+    "dtype-conversions",
+    "exposed-communication",
+    "extern-fallback",
+    "fp32-on-plain-cores",
+    "fragmentation",
+    "graph-break",
+    "guard-overhead",
+    "hidden-sync",
+    "host-bound",
+    "layout-copies",
+    "low-occupancy",
+    "memory-grows",
+    "not-compiled",
+    "recompiles",
+    "register-spills",
+    "same-code",
+    "slower-kernel",
+    "slower-than-eager",
+    "tiny-kernels",
+    "unfused-optimizer",
+    "unsupported-codegen",
+)
 # The kind of evidence that names another finding.
 OTHER_FINDING = "finding"
 

@@ -53,6 +53,7 @@ from compile_hud.runner.notifications.routing import NotificationPlanner
 from compile_hud.runner.notifications.weekly_digest import (
     fixed_between,
     make_weekly,
+    relevant_alerts,
     weekly_notification,
 )
 from compile_hud.runner.workspace import Workspace
@@ -188,10 +189,14 @@ def weekly_items(notifications: Sequence[Notification], *, workspace: Workspace)
         until = notification.created_at
         routes = [item for item in routes_of(config) if notification.receiver in item.receivers]
         since = until - timedelta(days=7)
-        codes = (
-            finding_codes(alerts, store=store)
-            if any(route.needs_findings for route in routes)
-            else {}
+        fixed_ids = fixed_between(changes, since=since, until=until)
+        codes = finding_codes(
+            [
+                alert
+                for alert in relevant_alerts(alerts, fixed_ids=fixed_ids)
+                if any(route.needs_findings_of(alert) for route in routes)
+            ],
+            store=store,
         )
         weekly = make_weekly(
             # A receiver without a route gets the digest only.
@@ -201,7 +206,7 @@ def weekly_items(notifications: Sequence[Notification], *, workspace: Workspace)
                 if not routes
                 or any(r.covers(alert, findings=codes.get(alert.id, ())) for r in routes)
             ],
-            fixed_ids=fixed_between(changes, since=since, until=until),
+            fixed_ids=fixed_ids,
             since=since,
             until=until,
             url=f"{config.dashboard}/alerts",

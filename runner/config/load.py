@@ -8,6 +8,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -19,7 +20,12 @@ from compile_hud.models_zoo.catalog.shapes import AXES
 from compile_hud.models_zoo.catalog.spec import ModelSpec, Variant, near_names
 from compile_hud.models_zoo.catalog.variants import MODES, VARIANTS
 from compile_hud.runner.config.named_shapes import NamedShapeError, ShapeRule, with_shapes
-from compile_hud.runner.config.notifications import WrongReceiver, check_receiver, make_route
+from compile_hud.runner.config.notifications import (
+    ROUTE_NAMES,
+    WrongReceiver,
+    check_receiver,
+    make_route,
+)
 from compile_hud.runner.config.own_variants import OwnVariantError, own_variant
 from compile_hud.runner.config.postgres_password import with_password
 from compile_hud.runner.config.schedules import Schedule, ScheduleError, make_schedule
@@ -453,6 +459,13 @@ def _routes(source: _SettingsText) -> tuple[Route, ...]:
             if receiver not in known:
                 problem = f"no receiver {receiver!r}{did_you_mean(receiver, known)}"
                 source.fail(f"routes.{name}", key="receivers", problem=problem)
+        for key, names in ROUTE_NAMES.items():
+            for glob in values[key]:
+                if not any(fnmatchcase(item, glob) for item in names):
+                    # Of two names the similar one may be the wrong one: `gpu` is like `cpu`.
+                    near = did_you_mean(glob if len(names) > 2 else "", names)
+                    problem = f"no {key.removesuffix('s')} {glob!r}{near}"
+                    source.fail(f"routes.{name}", key=key, problem=problem)
         routes.append(make_route(name, values))
     return tuple(routes)
 

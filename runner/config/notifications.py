@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+from compile_hud.db.records.findings import FINDING_CODES
 from compile_hud.db.records.notifications import Severity
-from compile_hud.db.records.results import Verdict
+from compile_hud.db.records.results import Dtype, Phase, Verdict
 from compile_hud.runner.config.setting import SecretRefused, Setting
 from compile_hud.runner.config.validators import flag, seconds, text, texts, timezone_name
 from compile_hud.runner.notifications.http_client import (
@@ -31,6 +32,7 @@ from compile_hud.runner.notifications.receivers.settings import (
 )
 from compile_hud.runner.notifications.routes import NOTIFIED_KINDS, Route
 from compile_hud.runner.notifications.weekly_time import weekly_time
+from compile_hud.runner.planning.selection import SHAPES_BY_DEVICE
 
 # Every mail server accepts this: ASCII, no quotes, no character that ends a header.
 _MAILBOX = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,253}")
@@ -147,6 +149,13 @@ def _change_kinds(value: Any) -> tuple[str, ...]:
     return _some(value, allowed=NOTIFIED_KINDS)
 
 
+# A glob of these keys that matches no name would never match an alert.
+ROUTE_NAMES: Mapping[str, tuple[str, ...]] = {
+    "devices": tuple(SHAPES_BY_DEVICE),
+    "phases": tuple(map(str, Phase)),
+    "dtypes": tuple(map(str, Dtype)),
+    "findings": FINDING_CODES,
+}
 _ROUTE = Route(name="", receivers=())
 
 

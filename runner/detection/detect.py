@@ -26,7 +26,7 @@ from compile_hud.runner.analysis.detection.false_discovery import (
     apply_false_discovery_rate,
 )
 from compile_hud.runner.analysis.judging.judge import UnjudgedNumbers
-from compile_hud.runner.analysis.judging.series_rules import series_rules
+from compile_hud.runner.analysis.judging.series_rules import SeriesRules, series_rules
 from compile_hud.runner.analysis.outcomes.cadence import Timetable
 from compile_hud.runner.analysis.outcomes.missing_metrics import (
     HEADLINE_METRICS,
@@ -88,17 +88,11 @@ def detect(
     alerts.extend(_with_reasons(store, failures, known={alert.id for alert in stored}))
     alerts = attach_bounds(store, alerts, stored=stored)
     alerts.extend(provisional.not_in(alerts))
-    judged_runs = {run.id for run in runs}
     check()
-    planner = planner.with_findings([*alerts, *stored])
+    update_of = _update_by(alerts, runs=runs, rules=rules)
+    planner = planner.with_findings_of_changes(stored, update_of)
     update = store.revise_alerts(
-        lambda now: update_alerts(
-            alerts,
-            stored=now,
-            judged_runs=judged_runs,
-            settings=rules.settings,
-            group=lambda alerts: events_of(alerts, runs=runs),
-        ),
+        update_of,
         by=JUDGE,
         tell=lambda before, made: planner.notifications(before, made.revisions, events=made.events),
     )
@@ -115,6 +109,20 @@ def detect(
         *map(len, (report.alerts, report.new, report.fixed)),
     )
     return report
+
+
+def _update_by(
+    detected: Sequence[Alert], *, runs: Sequence[PlannedRun], rules: SeriesRules
+) -> Callable[[Sequence[Alert]], Update]:
+    """Return the function that updates stored alerts by the `detected` ones."""
+    judged_runs = {run.id for run in runs}
+    return lambda stored: update_alerts(
+        detected,
+        stored=stored,
+        judged_runs=judged_runs,
+        settings=rules.settings,
+        group=lambda alerts: events_of(alerts, runs=runs),
+    )
 
 
 def _report(update: Update, *, unjudged: Sequence[UnjudgedNumbers]) -> DetectReport:

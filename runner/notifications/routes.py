@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -54,6 +54,10 @@ class Route:
     def needs_findings(self) -> bool:
         """Return whether the findings behind an alert decide."""
         return self.findings != ANY
+
+    def needs_findings_of(self, alert: Alert) -> bool:
+        """Return whether the findings behind `alert` decide, since it matches all other lists."""
+        return self.needs_findings and replace(self, findings=ANY).covers(alert)
 
     def takes(self, alert: Alert, *, kind: AlertChangeKind, findings: Sequence[str] = ()) -> bool:
         """Return whether this route sends changes of that kind about `alert`.

@@ -15,6 +15,7 @@ from compile_hud.db.records.notifications import (
 )
 from compile_hud.db.records.triage import Revision
 from compile_hud.db.store import utc_now
+from compile_hud.runner.analysis.alerts.lifecycle import Update
 from compile_hud.runner.analysis.alerts.severity import worst_severity
 from compile_hud.runner.notifications.alert_changes import diff_alerts
 from compile_hud.runner.notifications.routes import Route
@@ -40,12 +41,28 @@ class NotificationPlanner:
     # The codes by the case and runs of an alert: an alert that is new has another id in the store.
     codes: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
 
+    def with_findings_of_changes(
+        self,
+        before: Sequence[Alert],
+        make_update: Callable[[Sequence[Alert]], Update],
+    ) -> NotificationPlanner:
+        """Return the planner with the findings behind the alerts that an update will change.
+
+        Histories of years have thousands of alerts, of which a night changes a few.
+        """
+        if not self._needs_findings:
+            return self
+        update = make_update(before)
+        after = [revision.alert for revision in update.revisions]
+        groups = diff_alerts(before, after, events=update.events, at=self.now())
+        return self.with_findings([alert for group in groups for alert in group.alerts])
+
     def with_findings(self, alerts: Sequence[Alert]) -> NotificationPlanner:
         """Return the planner with the findings behind `alerts`, if a route needs them.
 
         It reads the store, so it must be called outside of a write.
         """
-        if not any(route.needs_findings for route in self.routes):
+        if not self._needs_findings:
             return self
         by_alert = self.find(alerts)
         codes: dict[tuple[str, str], tuple[str, ...]] = {}
@@ -54,6 +71,10 @@ class NotificationPlanner:
             known = codes.get(_subject(alert), ())
             codes[_subject(alert)] = (*known, *by_alert.get(alert.id, ()))
         return replace(self, codes={**self.codes, **codes})
+
+    @property
+    def _needs_findings(self) -> bool:
+        return any(route.needs_findings for route in self.routes)
 
     def notifications(
         self,

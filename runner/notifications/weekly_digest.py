@@ -90,6 +90,16 @@ class WeeklyDigest:
         ]
 
 
+def relevant_alerts(alerts: Sequence[Alert], *, fixed_ids: Collection[str]) -> list[Alert]:
+    """Return the alerts that a digest may show or count."""
+    noisy = {_series(alert) for alert in alerts if alert.state is AlertState.NOISE}
+    return [
+        alert
+        for alert in alerts
+        if alert.state in ONGOING or alert.id in fixed_ids or _series(alert) in noisy
+    ]
+
+
 def make_weekly(
     alerts: Sequence[Alert],
     *,
@@ -146,7 +156,7 @@ def weekly_notification(receiver: str, *, due: datetime, at: datetime) -> Notifi
 def _noise(alerts: Sequence[Alert]) -> tuple[NoiseShare, ...]:
     by_series: dict[str, list[Alert]] = defaultdict(list)
     for alert in alerts:
-        by_series[f"{alert.case.key} {alert.metric}"].append(alert)
+        by_series[_series(alert)].append(alert)
     shares = [
         NoiseShare(
             series=series,
@@ -157,6 +167,10 @@ def _noise(alerts: Sequence[Alert]) -> tuple[NoiseShare, ...]:
     ]
     noisy = [item for item in shares if item.num_noise]
     return tuple(sorted(noisy, key=lambda item: (-item.num_noise / item.num_alerts, item.series)))
+
+
+def _series(alert: Alert) -> str:
+    return f"{alert.case.key} {alert.metric}"
 
 
 def _series_text(series: str) -> str:

@@ -238,7 +238,7 @@ def test_a_key_is_found_in_its_own_section() -> None:
 
 
 def test_a_table_is_found_by_its_header_or_in_the_section_above() -> None:
-    content = '[a.x]\nb = 1\n[a.x.table]\nkey = 1\n[c]\ny = { key = 1 }\nz.table.key = 1\n'
+    content = "[a.x]\nb = 1\n[a.x.table]\nkey = 1\n[c]\ny = { key = 1 }\nz.table.key = 1\n"
     assert find_line(content, section="a.x", key="table") == 3
     assert find_line(content, section="c.y", key="key") == 6
     assert find_line(content, section="c.z", key="table") == 7

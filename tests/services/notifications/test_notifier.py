@@ -117,6 +117,15 @@ def test_a_secret_in_the_wrong_place_is_not_shown(key: str, words: SnapshotAsser
         '[receivers.ops]\nurl = "https://x.org"\n[routes.a]\nreceivers = "osp"',
         '[receivers.o]\nurl = "env:A"\n[routes.a]\nreceivers = "o"\nseverity = "bad"',
         '[receivers.o]\nurl = "env:A"\n[routes.a]\nreceivers = "o"\nnews = "test"',
+        *(
+            f'[receivers.o]\nurl = "env:A"\n[routes.a]\nreceivers = "o"\n{line}'
+            for line in (
+                'findings = ["graph-*", "grph-break"]',
+                'phases = "train"',
+                'devices = "gpu"',
+                'dtypes = "bf61"',
+            )
+        ),
     ],
 )
 def test_invalid_settings_are_reported_with_line_and_key(

@@ -17,6 +17,7 @@ from compile_hud.db.records.notifications import (
 )
 from compile_hud.db.records.results import Dtype, Phase, Verdict
 from compile_hud.db.records.triage import Revision
+from compile_hud.runner.analysis.alerts.lifecycle import Update
 from compile_hud.runner.analysis.alerts.severity import severity_of, worst_severity
 from compile_hud.runner.notifications.alert_changes import diff_alerts, is_current
 from compile_hud.runner.notifications.routes import Route
@@ -244,6 +245,32 @@ def test_a_route_by_finding_reads_those_behind_the_alerts_before_the_store_is_wr
     (notification,) = planner.with_findings([new]).notifications([], revisions, events={})
     assert notification.alert_ids == ("stored",)
     assert requested == ["new"]
+
+
+def test_only_changed_alerts_have_their_findings_read() -> None:
+    old, fixed = make_alert("old"), make_alert("fixed", case=make_case("vit"))
+    new = make_alert("new", case=make_case("gpt2"))
+    requested: list[str] = []
+
+    def find(alerts: Sequence[Alert]) -> dict[str, tuple[str, ...]]:
+        requested.extend(alert.id for alert in alerts)
+        return {}
+
+    def update(_before: Sequence[Alert]) -> Update:
+        after = (old, replace(fixed, state=AlertState.FIXED), new)
+        return Update(
+            alerts=after,
+            revisions=tuple(Revision(alert=alert) for alert in after),
+            new=(),
+            fixed=(),
+            events={},
+        )
+
+    by_finding = Route(name="r", receivers=("ops",), findings=("graph-break",))
+    planner = NotificationPlanner(routes=[by_finding], now=lambda: START, find=find)
+    planner.with_findings_of_changes([old, fixed], update)
+    assert requested == ["fixed", "new"]
+    assert replace(planner, routes=()).with_findings_of_changes([], pytest.fail).codes == {}
 
 
 def test_routes_without_findings_read_none() -> None:

@@ -17,6 +17,7 @@ from compile_hud.runner.notifications.weekly_digest import (
     WeeklyDigest,
     fixed_between,
     make_weekly,
+    relevant_alerts,
     weekly_notification,
 )
 from tests.support.builders import START, make_alert, make_case, make_run_ref
@@ -34,6 +35,18 @@ def digest(*alerts: Alert, fixed: tuple[str, ...] = ()) -> WeeklyDigest:
     return make_weekly(
         alerts, fixed_ids=fixed, since=START - WEEK, until=START, url="http://hud/alerts"
     )
+
+
+def test_a_digest_needs_no_alert_that_is_long_over() -> None:
+    alerts = [
+        alert("open"),
+        alert("fixed", state=AlertState.FIXED),
+        alert("over", state=AlertState.FIXED, model="vit"),
+        alert("noise", state=AlertState.NOISE, model="gpt"),
+        alert("counted", state=AlertState.FIXED, model="gpt"),
+    ]
+    relevant = relevant_alerts(alerts, fixed_ids=["fixed"])
+    assert [item.id for item in relevant] == ["open", "fixed", "noise", "counted"]
 
 
 def test_what_is_open_comes_oldest_first_with_its_age_and_who_looks_after_it() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compile_hud.db.records.findings import TOTAL, Finding
+from compile_hud.db.records.findings import FINDING_CODES, TOTAL, Finding
 from compile_hud.db.records.kernels import Kernel
 from compile_hud.db.records.results import REFERENCE_FAMILY, CaseResult
 from compile_hud.runner.analysis.findings.documents import document_json, run_findings
@@ -141,3 +141,7 @@ def test_each_finding_has_one_row_with_a_short_meaning() -> None:
     assert len(set(codes)) == len(codes) == len(KINDS) + 1
     assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", code) for code in codes)
     assert max(len(row.meaning.split()) for row in table()) <= 15
+
+
+def test_settings_know_the_code_of_each_finding() -> None:
+    assert sorted(row.code for row in table()) == list(FINDING_CODES)
