@@ -111,17 +111,12 @@ def export(
     # The findings of a case need kernels, and the other cases of its model.
     is_derived = format_name == FINDINGS
     documents = _documents(run_names, workspace.store(), has_kernels=is_derived)
-    chosen = documents if is_derived else _selected(documents, cases=cases, metrics=metrics)
-    first = next(chosen, None)
-    if first is None:
-        raise NoSuchDocument(
-            "nothing to export: no result fits --case and --metric, or the store"
-            f" {workspace.store().name} is empty; `hud show RUN` lists the cases of a run",
-            name=workspace.store().name,
-        )
-    whole = itertools.chain([first], chosen)
+    selection = _ExportFilter(cases=cases, metrics=metrics, store=workspace.store().name)
+    chosen = selection.of(documents, has_other_cases=is_derived)
+    # Without a result there is an error instead of a header.
+    whole = itertools.chain([next(chosen)], chosen)
     pieces = (
-        to_findings_csv(whole, is_chosen=_chooser(cases))
+        to_findings_csv(whole, is_chosen=selection.has_case)
         if is_derived
         else FORMATS[format_name](whole)
     )
@@ -162,33 +157,77 @@ def _named(name: str, store: Store, *, has_kernels: bool) -> Iterator[RunDocumen
         yield load_document(store, run_id, has_kernels=has_kernels)
 
 
-def _selected(
-    documents: Iterable[RunDocument], *, cases: Sequence[str], metrics: Sequence[str]
-) -> Iterator[RunDocument]:
-    """Yield `documents` with the selected cases and metrics only; empty ones are left out."""
-    is_chosen = _chooser(cases)
-    for document in documents:
-        fitting = (
-            _with_metrics(result, metrics) if metrics else result
-            for result in document.results
-            if is_chosen(result.case.key)
+class _ExportFilter:
+    """The cases and metrics of an export, all of them without names; `store` is for messages."""
+
+    def __init__(self, *, cases: Sequence[str], metrics: Sequence[str], store: str) -> None:
+        self._globs = {"case": {name: case_glob(name) for name in cases}}
+        self._globs["metric"] = {name: name for name in metrics}
+        self._store = store
+        # The values of all runs, for what fits none of them.
+        self._seen: dict[str, set[str]] = {"case": set(), "metric": set()}
+
+    def has_case(self, key: str) -> bool:
+        """Return whether the case with this key is selected."""
+        return self._fits("case", key)
+
+    def of(
+        self, documents: Iterable[RunDocument], *, has_other_cases: bool
+    ) -> Iterator[RunDocument]:
+        """Yield `documents` with what is selected; ones without a selected case are left out.
+
+        With `has_other_cases` they stay whole. Raises NoSuchDocument at the end for a name that
+        fits nothing, and if nothing is selected.
+        """
+        is_empty = True
+        for document in documents:
+            self._note(document)
+            fitting = [item for item in document.results if self.has_case(item.case.key)]
+            results = tuple(filter(None, map(self._with_metrics, fitting)))
+            if results:
+                is_empty = False
+                yield document if has_other_cases else replace(document, results=results)
+        self._check_names()
+        if is_empty:
+            raise NoSuchDocument(
+                "nothing to export: no result fits --case and --metric together, or the store"
+                f" {self._store} is empty; `hud show RUN` lists the cases of a run",
+                name=self._store,
+            )
+
+    def _note(self, document: RunDocument) -> None:
+        for result in document.results:
+            self._seen["case"].add(result.case.key)
+            self._seen["metric"].update(item.metric for item in result.measurements)
+
+    def _check_names(self) -> None:
+        for kind, globs in self._globs.items():
+            known = self._seen[kind]
+            for name, glob in globs.items():
+                if known and not any(fnmatchcase(item, glob) for item in known):
+                    near = _near(name, known)
+                    hint = f"did you mean {near}?" if near else "`hud show RUN` lists them"
+                    raise NoSuchDocument(
+                        f"no {kind} of these runs fits {name!r}; {hint}", name=name
+                    )
+
+    def _with_metrics(self, result: CaseResult) -> CaseResult | None:
+        """Return `result` with the selected metrics alone, None where it has none of them."""
+        if not self._globs["metric"]:
+            return result
+        measurements = tuple(
+            item for item in result.measurements if self._fits("metric", item.metric)
         )
-        results = tuple(result for result in fitting if result is not None)
-        if results:
-            yield replace(document, results=results)
+        return replace(result, measurements=measurements) if measurements else None
+
+    def _fits(self, kind: str, value: str) -> bool:
+        globs = self._globs[kind].values()
+        return not globs or any(fnmatchcase(value, glob) for glob in globs)
 
 
-def _chooser(cases: Sequence[str]) -> Callable[[str], bool]:
-    """Return whether a key of a case fits one of `cases`; each fits without any."""
-    patterns = [case_glob(name) for name in cases]
-    return lambda key: not cases or any(fnmatchcase(key, item) for item in patterns)
-
-
-def _with_metrics(result: CaseResult, metrics: Sequence[str]) -> CaseResult | None:
-    """Return `result` with `metrics` alone, None where it has none of them."""
-    selection = tuple(
-        item
-        for item in result.measurements
-        if any(fnmatchcase(item.metric, pattern) for pattern in metrics)
+def _near(name: str, known: Iterable[str]) -> str:
+    """Return the values like `name`, or the parts of keys of cases that are."""
+    names = sorted(known)
+    return near_names(name, names) or near_names(
+        name, sorted({part for item in names for part in item.split("/")})
     )
-    return replace(result, measurements=selection) if selection else None

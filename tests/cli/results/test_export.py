@@ -52,6 +52,28 @@ def test_another_format_is_refused_with_what_there_is(
     assert result.stderr == words
 
 
+@pytest.mark.parametrize("format_name", ["v3", "csv", "openmetrics", "mlperf", "findings"])
+@pytest.mark.parametrize("others", [(), ("--case", "t5")])
+def test_a_case_that_no_run_has_is_an_error_with_the_nearest_name_in_each_format(
+    terminal: Terminal, format_name: str, others: tuple[str, ...]
+) -> None:
+    put(terminal, night(1), night(2))
+    names = ("--case", "brt", *others)
+    result = terminal.hud("export", "all", "--format", format_name, *names)
+    assert result.exit_code == 2
+    assert "mean bert?" in result.stderr
+    path = terminal.folder / "out"
+    assert terminal.hud("export", "all", "--format", format_name, *names, "-o", str(path)).exit_code
+    assert not path.exists()
+
+
+def test_a_metric_that_no_run_has_is_an_error_with_the_nearest_name(terminal: Terminal) -> None:
+    put(terminal, night(1))
+    result = terminal.hud("export", "all", "--format", "csv", "--metric", "sped*")
+    assert result.exit_code == 2
+    assert "speedup" in result.stderr
+
+
 def test_a_run_that_does_not_exist_is_one_line(
     terminal: Terminal, words: SnapshotAssertion
 ) -> None:
