@@ -23,6 +23,8 @@ TAGS = {
     "vision": ("detection", "segmentation", "vision", "vision-language"),
     "image-generation": ("diffusion", "gan"),
 }
+_OF_IMAGES = ("vision", "image-generation")
+_WITHOUT_IMAGES = ("text", "recommender", "kernel")
 # One token against a key-value cache.
 GENERATION_STEP = "generation-step"
 
@@ -33,3 +35,11 @@ def tags_of(spec: ModelSpec) -> tuple[str, ...]:
     if any("cache_length" in size.config for size in spec.sizes.values()):
         tags.append(GENERATION_STEP)
     return tuple(dict.fromkeys((*tags, *spec.tags)))
+
+
+def has_images(spec: ModelSpec) -> bool | None:
+    """Return whether the model takes images or features of them, None for an unknown family."""
+    tags = tags_of(spec)
+    if any(tag in tags for tag in _OF_IMAGES):
+        return True
+    return False if any(tag in tags for tag in _WITHOUT_IMAGES) else None

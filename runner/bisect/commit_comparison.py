@@ -25,14 +25,15 @@ from compile_hud.runner.bisect.kernel_evidence import kernel_diff
 from compile_hud.runner.bisect.revisions import checkout_order, model_revision
 from compile_hud.runner.bisect.worktrees import NamedCommit, Worktrees
 from compile_hud.runner.errors import RunInterrupted
-from compile_hud.runner.events import LogMessage, Notify, PairLaunched
+from compile_hud.runner.events import LogMessage, Notify
 from compile_hud.runner.execution.environment import fingerprint
 from compile_hud.runner.execution.executor import CaseOrder, Executor
 from compile_hud.runner.execution.paired_launches import (
     PairLimits,
     PairResult,
     PairSide,
-    measure_pair,
+    TimedPair,
+    measure_timed_pair,
 )
 from compile_hud.runner.planning.plan import PlannedCase
 from compile_hud.runner.protocol.messages import MeasureSettings, TracePolicy
@@ -203,8 +204,7 @@ def _compare_case(
     dependencies: CommitDependencies,
     is_stopped: Callable[[], bool],
 ) -> CaseChange:
-    case, notify = planned.case, dependencies.notify
-    notify(LogMessage(text=f"measuring {case.key}"))
+    dependencies.notify(LogMessage(text=f"measuring {planned.case.key}"))
     order = _order(planned, request=request)
     sides = [
         PairSide(
@@ -213,23 +213,26 @@ def _compare_case(
         )
         for folder in folders
     ]
-    timer = CaseTimer(request.case_s, now=dependencies.now)
-
-    def on_pair(number: int) -> None:
-        timer.count(number)
-        notify(PairLaunched(case=case, num_pairs=number))
-
-    pair = measure_pair(
-        *sides,
+    timed = measure_timed_pair(
+        sides,
         limits=replace(request.limits, num_cases=len(request.plan)),
-        on_pair=on_pair,
-        is_time_up=lambda _number: timer.is_up(),
+        limit_s=request.case_s,
+        now=dependencies.now,
+        notify=dependencies.notify,
     )
     # The results of a killed launch mean nothing.
     if is_stopped():
         raise RunInterrupted("stopped; nothing of the comparison is kept")
+    return case_change(timed)
+
+
+def case_change(timed: TimedPair) -> CaseChange:
+    """Return the change of a case with that of its kernels."""
     return CaseChange(
-        pair=pair, num_pairs=timer.num_pairs, took_s=timer.spent_s(), kernels=kernel_diff(pair)
+        pair=timed.pair,
+        num_pairs=timed.num_pairs,
+        took_s=timed.took_s,
+        kernels=kernel_diff(timed.pair),
     )
 
 
@@ -246,37 +249,6 @@ def pair_settings(settings: MeasureSettings, *, case_s: float) -> MeasureSetting
         # The limit of the comparison ends a case, and not its own limit in the middle of a launch.
         timeout_s=max(settings.timeout_s, 2 * case_s),
     )
-
-
-class CaseTimer:
-    """The time of one case: no pair is begun that would end after it.
-
-    The next pair is expected to last as long as the one before. The cold compilations of the first
-    pair then do not count twice.
-    """
-
-    def __init__(self, limit_s: float, *, now: Callable[[], datetime]) -> None:
-        self._limit_s = limit_s
-        self._now = now
-        self._started_at = now()
-        self._last_at = self._started_at
-        self._pair_s = 0.0
-        self.num_pairs = 0
-
-    def count(self, num_pairs: int) -> None:
-        """Note that a pair is over."""
-        now = self._now()
-        self._pair_s = (now - self._last_at).total_seconds()
-        self._last_at = now
-        self.num_pairs = num_pairs
-
-    def spent_s(self) -> float:
-        """Return the seconds since the beginning."""
-        return (self._now() - self._started_at).total_seconds()
-
-    def is_up(self) -> bool:
-        """Return whether one more pair would end too late."""
-        return self.spent_s() + self._pair_s > self._limit_s
 
 
 def _run(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import datetime
 
 from compile_hud.db.records.results import CaseResult, Outcome
 from compile_hud.runner.analysis.comparison.paired import (
@@ -18,6 +19,7 @@ from compile_hud.runner.analysis.comparison.paired import (
     looks,
 )
 from compile_hud.runner.analysis.comparison.runs import CaseComparison
+from compile_hud.runner.events import Notify, PairLaunched
 from compile_hud.runner.execution.executor import CaseOrder, CaseSession, SessionMaker
 
 # A comparison of a suspected change, or one in little time, may start with fewer pairs. A large
@@ -55,6 +57,15 @@ class PairResult:
     baseline: CaseResult
     candidate: CaseResult
     rows: tuple[CaseComparison, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedPair:
+    """A comparison after `num_pairs` pairs of launches in `took_s`."""
+
+    pair: PairResult
+    num_pairs: int
+    took_s: float
 
 
 # It returns whether to stop after this number of pairs of launches.
@@ -104,6 +115,66 @@ def measure_pair(
             right.close()
     finally:
         left.close()
+
+
+def measure_timed_pair(
+    sides: Sequence[PairSide],
+    *,
+    limits: PairLimits,
+    limit_s: float,
+    now: Callable[[], datetime],
+    notify: Notify,
+) -> TimedPair:
+    """Measure both `sides` for at most `limit_s` seconds, and notify after each pair.
+
+    Raises what `measure_pair` raises.
+    """
+    baseline, candidate = sides
+    timer = CaseTimer(limit_s, now=now)
+
+    def on_pair(number: int) -> None:
+        timer.count(number)
+        notify(PairLaunched(case=candidate.order.case, num_pairs=number))
+
+    pair = measure_pair(
+        baseline,
+        candidate,
+        limits=limits,
+        on_pair=on_pair,
+        is_time_up=lambda _number: timer.is_up(),
+    )
+    return TimedPair(pair=pair, num_pairs=timer.num_pairs, took_s=timer.spent_s())
+
+
+class CaseTimer:
+    """The time of one case: no pair is begun that would end after it.
+
+    The next pair is expected to last as long as the one before. The cold compilations of the first
+    pair then do not count twice.
+    """
+
+    def __init__(self, limit_s: float, *, now: Callable[[], datetime]) -> None:
+        self._limit_s = limit_s
+        self._now = now
+        self._started_at = now()
+        self._last_at = self._started_at
+        self._pair_s = 0.0
+        self.num_pairs = 0
+
+    def count(self, num_pairs: int) -> None:
+        """Note that a pair is over."""
+        now = self._now()
+        self._pair_s = (now - self._last_at).total_seconds()
+        self._last_at = now
+        self.num_pairs = num_pairs
+
+    def spent_s(self) -> float:
+        """Return the seconds since the beginning."""
+        return (self._now() - self._started_at).total_seconds()
+
+    def is_up(self) -> bool:
+        """Return whether one more pair would end too late."""
+        return self.spent_s() + self._pair_s > self._limit_s
 
 
 def _measure(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from compile_hud.db.records.results import Case, Dtype, Phase
 from compile_hud.models_zoo.catalog.spec import ModelSpec, Variant
+from compile_hud.models_zoo.catalog.tags import has_images
 from compile_hud.models_zoo.catalog.variants import VARIANTS
 from compile_hud.runner.errors import RunnerError
 from compile_hud.runner.planning.plan import PlannedCase, find_named, plan_case
@@ -98,6 +99,12 @@ def _under(subject: _CaseParts, name: str) -> CaseRemedy:
     case = subject.case
     if str(case.phase) not in variant.phases:
         raise RemedyError(f"{name} is measured in {' and '.join(variant.phases)}", variant=name)
+    if variant.transform.memory_format == "channels_last":
+        spec = find_named(case.model, known=subject.catalog, kind="model")
+        if has_images(spec) is False:
+            raise RemedyError(
+                f"{name} is a layout of images, and {case.model} takes none", variant=name
+            )
     changed = replace(case, variant=name, mode=variant.mode, backend=variant.backend)
     return CaseRemedy(name=name, planned=subject.plan(changed))
 

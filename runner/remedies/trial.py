@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from compile_hud.runner.bisect.commit_comparison import CaseChange, CaseTimer, pair_settings
-from compile_hud.runner.bisect.kernel_evidence import kernel_diff
+from compile_hud.runner.bisect.commit_comparison import CaseChange, case_change, pair_settings
 from compile_hud.runner.errors import RunInterrupted
-from compile_hud.runner.events import Notify, PairLaunched
+from compile_hud.runner.events import Notify
 from compile_hud.runner.execution.executor import CaseOrder, Executor
-from compile_hud.runner.execution.paired_launches import PairLimits, PairSide, measure_pair
+from compile_hud.runner.execution.paired_launches import PairLimits, PairSide, measure_timed_pair
 from compile_hud.runner.planning.plan import PlannedCase
 from compile_hud.runner.protocol.messages import MeasureSettings
 from compile_hud.runner.remedies.catalog import CaseRemedy
@@ -46,12 +45,6 @@ def try_remedy(
     and RunInterrupted when it was stopped.
     """
     executor = dependencies.executor
-    timer = CaseTimer(case_s, now=dependencies.now)
-
-    def on_pair(number: int) -> None:
-        timer.count(number)
-        dependencies.notify(PairLaunched(case=remedy.planned.case, num_pairs=number))
-
     with (
         Interrupts() as interrupts,
         device_lock(
@@ -61,23 +54,22 @@ def try_remedy(
         try:
             executor.open()
             with interrupts.deferred(executor.cancel):
-                pair = measure_pair(
-                    *(
+                timed = measure_timed_pair(
+                    [
                         _side(item, executor=executor, settings=settings, case_s=case_s)
                         for item in (planned, remedy.planned)
-                    ),
+                    ],
                     limits=limits,
-                    on_pair=on_pair,
-                    is_time_up=lambda _number: timer.is_up(),
+                    limit_s=case_s,
+                    now=dependencies.now,
+                    notify=dependencies.notify,
                 )
                 # The results of a killed launch mean nothing.
                 if interrupts.were_requested():
                     raise RunInterrupted("stopped; nothing of the trial is kept")
         finally:
             executor.close()
-    return CaseChange(
-        pair=pair, num_pairs=timer.num_pairs, took_s=timer.spent_s(), kernels=kernel_diff(pair)
-    )
+    return case_change(timed)
 
 
 def _side(

@@ -9,8 +9,9 @@ import click
 from compile_hud.db.errors import NotFoundError
 from compile_hud.db.queries.results import load_document, load_result_summaries
 from compile_hud.db.queries.runs import load_run
-from compile_hud.db.records.findings import Finding
+from compile_hud.db.records.findings import FINDING_CODES, Finding
 from compile_hud.db.records.results import Run
+from compile_hud.models_zoo.catalog.spec import near_names
 from compile_hud.runner.analysis.findings.documents import case_findings
 from compile_hud.runner.bisect.commit_comparison import CaseChange
 from compile_hud.runner.cli.bisect.command import BisectProgress
@@ -96,8 +97,16 @@ def _find(findings: tuple[Finding, ...], code: str, *, key: str) -> Finding:
     for finding in findings:
         if finding.code == code:
             return finding
-    names = ", ".join(finding.code for finding in findings) or "none"
-    raise NotFoundError(f"{key} has no finding {code!r}; it has {names}", case=key, code=code)
+    names = [finding.code for finding in findings]
+    # A code of another case is spelled right.
+    known = [] if code in FINDING_CODES else [names, FINDING_CODES]
+    near = next(filter(None, (near_names(code, codes) for codes in known)), "")
+    hint = f" Did you mean {near}?" if near else ""
+    raise NotFoundError(
+        f"{key} has no finding {code!r}.{hint} It has {', '.join(names) or 'none'}",
+        case=key,
+        code=code,
+    )
 
 
 def _executor(run: Run, *, device: str, workspace: Workspace) -> Executor:

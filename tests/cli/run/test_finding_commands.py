@@ -113,7 +113,11 @@ def test_a_trial_ends_when_its_time_is_up(terminal: Terminal) -> None:
 
 @pytest.mark.parametrize(
     ("code", "words"),
-    [("graph-brake", "it has slower-than-eager"), ("host-bound", "it has slower-than-eager")],
+    [
+        ("graph-brake", ". Did you mean graph-break"),
+        ("slower-then-eager", ". Did you mean slower-than-eager?"),
+        ("host-bound", "'host-bound'. It has slower-than-eager"),
+    ],
 )
 def test_a_finding_that_the_case_has_not_is_an_error_that_lists_them(
     terminal: Terminal, code: str, words: str

@@ -10,6 +10,7 @@ from compile_hud.models_zoo.building.inputs import attention_mask, images, pixel
 from compile_hud.models_zoo.building.loader import load_builder
 from compile_hud.models_zoo.catalog.catalog import CATALOG, find_size
 from compile_hud.models_zoo.catalog.spec import ModelSpec
+from compile_hud.models_zoo.catalog.tags import has_images
 
 MASKED = [spec for spec in CATALOG.values() if "mask" in spec.sizes["small"].config]
 IN_CHANNELS_LAST = [spec for spec in CATALOG.values() if "small_channels_last" in spec.shapes]
@@ -22,6 +23,20 @@ def inputs_of(spec: ModelSpec, shape: str) -> dict[str, Tensor]:
 
 def masks_of(inputs: dict[str, Tensor]) -> list[Tensor]:
     return [tensor for name, tensor in inputs.items() if name.endswith("_mask")]
+
+
+def test_the_tags_of_each_model_say_whether_it_has_images() -> None:
+    with_images = {
+        name
+        for name, spec in CATALOG.items()
+        if any(
+            tensor.dim() == 4 and tensor.is_floating_point()
+            for tensor in inputs_of(spec, "tiny").values()
+        )
+    }
+    assert with_images
+    assert {name for name, spec in CATALOG.items() if has_images(spec)} == with_images
+    assert all(has_images(spec) is not None for spec in CATALOG.values())
 
 
 @masked

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from compile_hud.runner.bisect.commit_comparison import CaseTimer, pair_settings
+from compile_hud.runner.bisect.commit_comparison import pair_settings
+from compile_hud.runner.execution.paired_launches import CaseTimer
 from compile_hud.runner.protocol.messages import MeasureSettings
 from tests.support.fakes import FakeClock
 

@@ -27,10 +27,14 @@ def test_each_remedy_is_of_a_finding() -> None:
     [
         ("host-bound", bert(), {"variant": "reduce-overhead", "mode": "reduce-overhead"}),
         ("tiny-kernels", bert("eager"), {"variant": "cuda-graph"}),
-        ("cudagraph-coverage", bert("channels-last"), {"variant": "reduce-overhead-channels-last"}),
+        (
+            "cudagraph-coverage",
+            bert("channels-last", model="resnet"),
+            {"variant": "reduce-overhead-channels-last"},
+        ),
         ("low-occupancy", bert(), {"variant": "max-autotune-no-cudagraphs"}),
         ("recompiles", bert(), {"variant": "dynamic"}),
-        ("layout-copies", bert("eager"), {"variant": "eager-channels-last"}),
+        ("layout-copies", bert("eager", model="resnet"), {"variant": "eager-channels-last"}),
         ("slower-than-eager", bert("max-autotune"), {"variant": "eager", "backend": "eager"}),
         ("unfused-optimizer", bert(phase=Phase.TRAINING), {"variant": "fused-adamw"}),
         ("fp32-on-plain-cores", bert(dtype=Dtype.FP32), {"dtype": Dtype.TF32}),
@@ -75,6 +79,8 @@ def test_fragmentation_is_tried_with_another_setting_of_the_allocator() -> None:
         ("fp32-on-plain-cores", bert(dtype=Dtype.BF16), "fp32"),
         ("slower-than-eager", bert("eager"), "eager"),
         ("unfused-optimizer", bert(), "training"),
+        ("layout-copies", bert(), "images"),
+        ("layout-copies", bert("eager", model="dlrm"), "images"),
         ("attention-decomposed", bert(), "small_masked"),
     ],
 )
