@@ -43,8 +43,8 @@ def kernel_candidates(
     side_of = functools.partial(side_of_night, store)
     for history in load_kernel_histories(store, case_keys, num_results=NUM_RESULTS):
         check()
-        yield from earlier_alerts(history, stored=stored)
         try:
+            yield from earlier_alerts(history, stored=stored, side_of=side_of)
             yield from judge_kernels(history, rules=rules, side_of=side_of)
         except RecordError as error:
             logger.warning("the kernels of %s were not judged: %s", history.case.key, error)

@@ -20,6 +20,8 @@ from compile_hud.runner.analysis.outcomes.outcomes import ENDING_KINDS
 
 # A new level nearer than this share of the old change to the old bad level is that level.
 SAME_LEVEL_SHARE = 0.5
+# The text of an alert that cannot be judged any more ends with this and the reason.
+CLOSED = "; closed: "
 NO_LONGER_DETECTED = "no longer found when the history was judged again"
 
 _Scope = tuple[str, str, str, str, str]
@@ -298,12 +300,16 @@ def _with_evidence(alert: Alert, stored: Alert) -> Alert:
     # the stored text: the reason of a failure is read once, and pruned runs have none any more.
     is_complete = alert.kind in EXPLAINED_KINDS and alert.environment_diff is not None
     is_begun = not is_complete and stored.cause_text.startswith(alert.cause_text)
+    is_begun = is_begun and CLOSED not in stored.cause_text
     text = stored.cause_text if is_begun else alert.cause_text
     return dataclasses.replace(alert, cause_text=text, **known)
 
 
 def _reason(alert: Alert, stored: Alert) -> str:
     if alert.state is AlertState.FIXED:
+        _, is_closed, why = alert.cause_text.rpartition(CLOSED)
+        if is_closed:
+            return f"closed: {why}"
         return f"recovered: seen last on {alert.last_seen:%Y-%m-%d}"
     if stored.state in (AlertState.FIXED, AlertState.ACKNOWLEDGED):
         return f"came back: {_since(alert)}"

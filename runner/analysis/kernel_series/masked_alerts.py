@@ -25,15 +25,21 @@ from compile_hud.db.shared.text import (
     signed_percent,
     signed_us,
 )
+from compile_hud.runner.analysis.alerts.lifecycle import CLOSED
 from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.detection.false_discovery import AlertCandidate
 from compile_hud.runner.analysis.detection.series_changes import STEP
 from compile_hud.runner.analysis.judging.judge import alert_id
 from compile_hud.runner.analysis.judging.series_rules import SeriesRules
-from compile_hud.runner.analysis.kernel_series.chains import chain_kernels, kernel_key
+from compile_hud.runner.analysis.kernel_series.chains import (
+    KernelChain,
+    chain_kernels,
+    kernel_key,
+)
 from compile_hud.runner.analysis.kernel_series.masked_changes import (
     ChainChange,
     MaskedChange,
+    at_common_speed,
     find_masked_changes,
 )
 from compile_hud.runner.analysis.kernels.call_locations import location_text
@@ -82,16 +88,23 @@ def judge_kernels(
     ]
 
 
-def earlier_alerts(history: KernelHistory, *, stored: Iterable[Alert]) -> list[AlertCandidate]:
-    """Return the ongoing masked alerts whose onset is too old to be judged again; they stay."""
+def earlier_alerts(
+    history: KernelHistory,
+    *,
+    stored: Iterable[Alert],
+    side_of: Callable[[KernelNight], KernelSide],
+) -> list[AlertCandidate]:
+    """Return the ongoing masked alerts whose onset is too old to be judged again.
+
+    They stay open while their kernel is slow. One whose kernel is back is fixed; one whose kernel
+    or environment is no longer measured is closed, with the reason in its text. Raises RecordError
+    for damaged kernels.
+    """
     first = DEFAULT_CONFIG.min_noise_points
     nights = history.nights[first:]
     begin = nights[0].run.at if nights else None
-    return [
-        AlertCandidate(
-            alert=dataclasses.replace(alert, state=AlertState.OPEN),
-            run_id=alert.first_bad.run_id,
-        )
+    earlier = [
+        alert
         for alert in stored
         if alert.kind == MASKED
         and alert.state in ONGOING
@@ -103,6 +116,56 @@ def earlier_alerts(history: KernelHistory, *, stored: Iterable[Alert]) -> list[A
             or alert.series_key != kernel_series_key(history)
         )
     ]
+    if not earlier:
+        return []
+    chains = chain_kernels(history.nights, side_of=side_of) if nights else []
+    return [
+        AlertCandidate(
+            alert=_at_present(
+                dataclasses.replace(alert, state=AlertState.OPEN), history, chains=chains
+            ),
+            run_id=alert.first_bad.run_id,
+        )
+        for alert in earlier
+    ]
+
+
+def _at_present(alert: Alert, history: KernelHistory, *, chains: Sequence[KernelChain]) -> Alert:
+    """Return `alert` as the newest nights show it; without chains they show nothing."""
+    if not chains:
+        return alert
+    if alert.series_key != kernel_series_key(history):
+        return _closed(alert, why="its environment is no longer measured")
+    latency_s = float(np.median([night.latency_s for night in history.nights]))
+    table = at_common_speed(chains, latency_s=latency_s)
+    if table is None or alert.baseline is None or alert.candidate is None:
+        return alert
+    newest = table[:, -DEFAULT_CONFIG.sustained_points :]
+    own = [
+        row
+        for row, chain in enumerate(chains)
+        if alert.cause_text.startswith(f"{_name_of(chain)} +") and not np.isnan(newest[row]).all()
+    ]
+    if not own:
+        return _closed(alert, why="its kernel no longer runs")
+    middle_s = (alert.baseline + alert.candidate) / 2
+    # Kernels with one name differ in their code: the slowest one decides.
+    seconds = table[max(own, key=lambda row: float(np.nanmedian(newest[row])))]
+    known = np.flatnonzero(~np.isnan(seconds))
+    level_s = float(np.median(seconds[known[-DEFAULT_CONFIG.baseline_points :]]))
+    is_back = level_s < middle_s and bool((seconds[known][-newest.shape[1] :] < middle_s).all())
+    slow = known[seconds[known] >= middle_s]
+    last_seen = history.nights[slow[-1]].run.at if slow.size else alert.last_seen
+    return dataclasses.replace(
+        alert,
+        state=AlertState.FIXED if is_back else AlertState.OPEN,
+        last_seen=max(alert.last_seen, last_seen),
+    )
+
+
+def _closed(alert: Alert, *, why: str) -> Alert:
+    text = f"{alert.cause_text}{CLOSED}{why}"
+    return dataclasses.replace(alert, state=AlertState.FIXED, cause_text=text)
 
 
 def without_explained(masked: Iterable[Alert], *, others: Iterable[Alert]) -> list[Alert]:
@@ -173,8 +236,11 @@ def _text(change: MaskedChange, *, nights: Sequence[KernelNight]) -> str:
 
 
 def _change_text(change: ChainChange) -> str:
-    name = shortened(one_line(change.chain.label.replace("aten::", "")), limit=_MAX_LABEL)
-    return f"{name} {signed_us(change.change_s)} us"
+    return f"{_name_of(change.chain)} {signed_us(change.change_s)} us"
+
+
+def _name_of(chain: KernelChain) -> str:
+    return shortened(one_line(chain.label.replace("aten::", "")), limit=_MAX_LABEL)
 
 
 def _location(change: ChainChange, nights: Sequence[KernelNight]) -> str:

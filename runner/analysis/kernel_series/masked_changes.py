@@ -105,7 +105,7 @@ def find_masked_changes(
     if not chains or latencies_s.size < num_needed:
         return []
     latency_s = float(np.median(latencies_s))
-    table = _at_common_speed(chains, latency_s=latency_s)
+    table = at_common_speed(chains, latency_s=latency_s)
     if table is None:
         return []
     prior = _noise_prior(table)
@@ -124,7 +124,7 @@ def find_masked_changes(
     return changes
 
 
-def _at_common_speed(chains: Sequence[KernelChain], *, latency_s: float) -> np.ndarray | None:
+def at_common_speed(chains: Sequence[KernelChain], *, latency_s: float) -> np.ndarray | None:
     """Return the seconds of the chains (a row each) without the common factor of each night.
 
     None if too few chains are long enough to be its witnesses.

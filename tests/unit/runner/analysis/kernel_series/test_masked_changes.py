@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from compile_hud.db.records.alerts import MASKED, Alert, AlertState
 from compile_hud.db.records.notifications import Severity
 from compile_hud.db.records.results import Verdict
+from compile_hud.db.records.summaries import KernelHistory
 from compile_hud.db.records.triage import SeriesSettings
+from compile_hud.runner.analysis.alerts.lifecycle import update_alerts
 from compile_hud.runner.analysis.alerts.severity import severity_of
 from compile_hud.runner.analysis.judging.series_rules import SeriesRules
 from compile_hud.runner.analysis.kernel_series.chains import chain_kernels
@@ -19,6 +23,7 @@ from compile_hud.runner.analysis.kernel_series.masked_alerts import (
 )
 from compile_hud.runner.analysis.kernel_series.masked_changes import (
     NIGHT_BUDGET,
+    NUM_RESULTS,
     MaskedChange,
     find_masked_changes,
 )
@@ -169,11 +174,62 @@ def test_a_step_of_the_latency_at_the_revision_explains_the_kernel() -> None:
     assert without_explained([alert], others=[memory]) == [alert]
 
 
-def test_an_alert_older_than_the_judged_nights_stays() -> None:
+def newest(times: Times, *, num_nights: int = 90) -> KernelHistory:
+    """Return the nights that are judged after `num_nights`."""
+    return kernel_history(kernel_nights(num_nights, times=times)[-NUM_RESULTS:])
+
+
+def test_an_alert_older_than_the_judged_nights_stays_while_its_kernel_is_slow() -> None:
     (alert,) = alert_of()
-    later = kernel_history(kernel_nights(90, times=masked_from(ONSET))[-45:])
-    (candidate,) = earlier_alerts(later, stored=[alert])
-    assert candidate.alert == alert
+    later = newest(masked_from(ONSET))
+    (candidate,) = earlier_alerts(later, stored=[alert], side_of=side_of)
+    assert candidate.alert == replace(alert, last_seen=later.nights[-1].run.at)
     assert candidate.p_value is None
-    soon = kernel_history(kernel_nights(50, times=masked_from(ONSET))[-45:])
-    assert not earlier_alerts(soon, stored=[alert])
+    assert not earlier_alerts(
+        newest(masked_from(ONSET), num_nights=50), stored=[alert], side_of=side_of
+    )
+
+
+def test_an_old_alert_whose_kernel_is_fast_again_is_fixed() -> None:
+    (alert,) = alert_of()
+    slow = masked_from(ONSET)
+
+    def times(night: int, label: str, time_us: float) -> float:
+        return (steady if night >= 87 else slow)(night, label, time_us)
+
+    (candidate,) = earlier_alerts(newest(times), stored=[alert], side_of=side_of)
+    # Three nights may be a blip of the level; its median decides too.
+    assert candidate.alert.state is AlertState.OPEN
+    history = newest(times, num_nights=97)
+    (candidate,) = earlier_alerts(history, stored=[alert], side_of=side_of)
+    assert candidate.alert.state is AlertState.FIXED
+    assert candidate.alert.last_seen == kernel_nights(87, times=slow)[-1].run.at
+    assert candidate.alert.cause_text == alert.cause_text
+
+
+def closing_reason(alert: Alert, history: KernelHistory) -> str:
+    """Return the reason that is stored when `history` closes `alert`."""
+    (candidate,) = earlier_alerts(history, stored=[alert], side_of=side_of)
+    update = update_alerts([candidate.alert], stored=[alert], judged_runs=())
+    (revision,) = update.revisions
+    assert revision.alert.state is AlertState.FIXED
+    assert revision.why.startswith("closed: ")
+    # The next judgement changes nothing.
+    assert not earlier_alerts(history, stored=[revision.alert], side_of=side_of)
+    return revision.why
+
+
+def test_an_old_alert_whose_kernel_no_longer_runs_is_closed_with_the_reason() -> None:
+    (alert,) = alert_of()
+    renamed = replace(alert, cause_text=alert.cause_text.replace(NORM, "another"))
+    assert "its kernel" in closing_reason(renamed, newest(masked_from(ONSET)))
+
+
+def test_an_alert_of_an_environment_that_is_gone_is_closed_with_the_reason() -> None:
+    (alert,) = alert_of()
+    other = replace(alert, series_key="of another environment")
+    assert "its environment" in closing_reason(other, newest(masked_from(ONSET)))
+    # A new environment needs nights of its own first.
+    young = newest(masked_from(ONSET), num_nights=5)
+    (candidate,) = earlier_alerts(young, stored=[other], side_of=side_of)
+    assert candidate.alert == other
