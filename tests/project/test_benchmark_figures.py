@@ -365,3 +365,15 @@ def test_figures_of_masked_kernels_are_current() -> None:
     assert [fragment for fragment in fragments if fragment not in text] == []
     assert percent["recall_within_3_nights"] >= 0.9
     assert same["upper_bound_per_case_year"] <= 0.1
+
+
+def test_answers_about_public_issues_are_current() -> None:
+    document, text = result("findings_issues"), words("docs/findings.md")
+    for row in document["issues"]:
+        named = row["is_named"] or "needs a GPU"
+        speedup = f"{row['speedup'][0]:.2f}" if row.get("speedup") else "-"
+        issue = f"[{row['name']}]({row['url']})"
+        assert f"| {issue} | {row['symptom']} | `{row['code']}` | {named} | {speedup} |" in text
+    summary = document["summary"]
+    assert f"holds for {summary['num_yes']} of {summary['num_issues']}." in text
+    assert summary["max_findings_s"] <= 0.5

@@ -110,6 +110,19 @@ def test_guards_cost_a_cpu_their_time_in_the_trace() -> None:
     assert " us" not in finding.text
 
 
+def test_an_interrupted_look_up_costs_no_more_than_the_median() -> None:
+    lookup = gpu_kernel(
+        "TorchDynamo Cache Lookup", kind="dispatch", library="other", count=1.0, mean_us=800.0
+    )
+    interrupted = gpu_result(
+        lookup,
+        case=make_case(device="cpu"),
+        measurements=[make_measurement("guard_s", samples=(60 * US, 60 * US, 2280 * US))],
+    )
+    finding = findings_by_code(interrupted)["guard-overhead"]
+    assert finding.cost_s == pytest.approx(60 * US)
+
+
 def test_a_few_microseconds_of_guards_are_silent() -> None:
     assert "guard-overhead" not in findings_by_code(guarded(12.0, busy_us=300.0))
 
