@@ -377,11 +377,11 @@ class Profile:
 
     def whole_times(self) -> list[tuple[str, float]]:
         """Return the rows below the components: an iteration with and without the profiler."""
-        profiled = ("an iteration, profiled", self.iteration_s)
+        profiled = ("profiled iteration", self.iteration_s)
         if self.latency_s is None or self.remainder_s is None:
             return [profiled]
         latency, remainder = (
-            ("latency, not profiled", self.latency_s),
+            ("latency without profiler", self.latency_s),
             ("remainder", self.remainder_s),
         )
         if self.is_slowed:

@@ -204,9 +204,9 @@ def _event_row(
     owners = sorted({alert.owner for alert in group.alerts if alert.owner})
     return (
         worst.verdict,
-        group.shown.change_pct,
-        alert_text(group.shown).topic,
-        trends.get(group.shown.series_key, trends.get(worst.series_key, ())),
+        group.title_alert.change_pct,
+        alert_text(group.title_alert).topic,
+        trends.get(group.title_alert.series_key, ()),
         str(severities[worst.id]),
         kinds or None,
         states_text(group.alerts, now=now),

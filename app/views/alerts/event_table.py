@@ -58,14 +58,21 @@ class EventGroup:
         return next(ongoing, self.alerts[0])
 
     @property
-    def shown(self) -> Alert:
+    def own(self) -> tuple[Alert, ...]:
+        """Return the alerts without those of reference cases, which show the machine."""
+        return tuple(alert for alert in self.alerts if not alert.case.is_reference)
+
+    @property
+    def title_alert(self) -> Alert:
         """Return the alert that the title is about: the latency of one case, else the worst."""
-        return latency_of(self.alerts) or self.worst
+        alerts = self.own or self.alerts
+        ongoing = (alert for alert in alerts if alert.state in ONGOING)
+        return latency_of(alerts) or next(ongoing, alerts[0])
 
     @property
     def num_cases(self) -> int:
-        """Return the number of cases without reference cases, which show the machine."""
-        return len(_cases(self.alerts))
+        """Return the number of cases; reference cases count if there are no others."""
+        return len({alert.case.key for alert in self.own or self.alerts})
 
     @property
     def title(self) -> str:
@@ -139,19 +146,19 @@ def _quiet_reason(alert: Alert, *, now: datetime) -> str:
 def event_facts(group: EventGroup, *, now: datetime) -> str:
     """Return the facts of one event."""
     worst, onset = group.worst, group.onset
-    text = alert_text(group.shown)
+    text = alert_text(group.title_alert)
     change = f"{text.mark} {text.interval}".rstrip()
     references = {alert.case.key for alert in group.alerts if alert.case.is_reference}
     models = {alert.case.model for alert in group.alerts if not alert.case.is_reference}
     pairs = [
         ("alerts", Cell(text=states_text(group.alerts, now=now))),
         ("series", Cell(text=str(num_series(group)))),
-        ("cases", Cell(text=str(group.num_cases))),
+        *([("cases", Cell(text=str(group.num_cases)))] if group.own else []),
         ("models", Cell(text=", ".join(sorted(models)) or "-")),
         *([("reference cases", Cell(text=str(len(references))))] if references else []),
         (
             _CHANGE_LABELS[group.num_cases > 1],
-            Cell(text=", ".join(filter(None, (change, _in_time(group.shown))))),
+            Cell(text=", ".join(filter(None, (change, _in_time(group.title_alert))))),
         ),
         *((name, run_ref_cell(seen)) for name, seen in _dated_runs(onset)),
         *(
@@ -208,10 +215,6 @@ def states_text(alerts: Sequence[Alert], *, now: datetime) -> str:
 def is_ongoing_and_muted(alert: Alert, *, now: datetime) -> bool:
     """Return whether an alert is silent for its mute alone: a settled one is silent anyway."""
     return alert.state in ONGOING and is_muted(alert, at=now)
-
-
-def _cases(alerts: Iterable[Alert]) -> set[str]:
-    return {alert.case.key for alert in alerts if not alert.case.is_reference}
 
 
 def _in_time(alert: Alert) -> str:

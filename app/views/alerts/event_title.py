@@ -15,12 +15,11 @@ from compile_hud.app.ui.alert_text import alert_text, case_title, event_words
 from compile_hud.db.records.alerts import DRIFT, Alert, Event, began, leading
 from compile_hud.db.records.results import Case, Verdict
 from compile_hud.db.records.triage import size_pct
-from compile_hud.db.shared.text import short_revision
+from compile_hud.db.shared.text import counted, short_revision
 
 _LATENCY = "latency_s"
 _NOT_THE_REVISION = " (not by the revision)"
 _AMOUNT = re.compile(r"(?P<word>.+) by (?P<amount>[\d.]+(?: to [\d.]+)? %)(?P<kind> \(.+\))?")
-_REFERENCES = re.compile(r" and (?P<number>\d+ reference cases?)$")
 _LATENCY_WORDS = {Verdict.REGRESSION: "slower", Verdict.IMPROVEMENT: "faster"}
 
 
@@ -85,11 +84,12 @@ def event_title(event: Event | None, alerts: Sequence[Alert], *, onset: Alert) -
     change = _amount_first(change.removesuffix(_NOT_THE_REVISION), alerts)
     if is_one_case:
         subject = case_title(first.case)
-    references = _REFERENCES.search(subject)
+    references = {alert.case.key for alert in alerts if alert.case.is_reference}
+    also = f"and {counted(len(references), 'reference case')}"
     notes = () if is_by_revision else (_NOT_THE_REVISION.strip(" ()"),)
-    if references is not None and not is_one_case:
-        subject = subject.removesuffix(references[0])
-        notes = (*notes, f"and {references['number']}")
+    if references and subject.endswith(f" {also}"):
+        subject = subject.removesuffix(f" {also}")
+        notes = (*notes, also)
     revision = f"since {short_revision(began(onset).revision)}"
     return EventTitle(
         subject=subject,

@@ -12,6 +12,7 @@ from compile_hud.app.views.compare.records import ComparedRow, ComparePage
 from compile_hud.app.views.compare.tables import change_of, name_of
 from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.records.results import Run, Verdict
+from compile_hud.db.shared.text import counted
 
 _MAX_ROWS = 10
 
@@ -36,7 +37,11 @@ def _lines(page: ComparePage, rows: Sequence[ComparedRow]) -> Iterator[str]:
     for item in page.code_changes:
         yield code(f"{item.change.model}: {item.change.text}")
     counts = Counter(row.verdict for row in rows)
-    yield ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict)
+    changes = (Verdict.REGRESSION, Verdict.IMPROVEMENT)
+    yield ", ".join(
+        counted(counts[verdict], verdict) if verdict in changes else f"{counts[verdict]} {verdict}"
+        for verdict in Verdict
+    )
     changed = [row for row in rows if row.verdict in VERDICT_STYLES]
     for row in changed[:_MAX_ROWS]:
         what = code(f"{name_of(row.baseline_case, row.candidate_case)} {metric_label(row.metric)}")

@@ -86,7 +86,7 @@ def show() -> None:
 
 def _show_diff(page: DiffPage, state: KernelDiffState) -> None:
     if page.is_same_result:
-        banners(["Both sides are the same result, so nothing can differ."])
+        banners(["Both sides are the same result."])
     elif not page.is_comparable:
         banners([*([page.devices_text] if page.devices_text else []), UNLIKE_TEXT])
     banners([page.noise] if page.noise else [])

@@ -61,7 +61,7 @@ def model_facts(
         ("parameters", _parameters_cell(cells)),
         *_code_pairs(code, now=now),
         (
-            "last pass",
+            "last ok",
             Cell(text="never", style="strong")
             if last_ok is None
             else Cell(text=age(last_ok, now=now), title=moment(last_ok)),

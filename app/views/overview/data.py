@@ -134,7 +134,7 @@ def _attention_item(
         owners=tuple(sorted({alert.owner for alert in own if alert.owner})),
         cause=cause_text(group),
         is_new=any(alert.id in new_ids for alert in own),
-        levels=alert_text(group.shown).values if group.num_cases == 1 else "",
+        levels=alert_text(group.title_alert).values if group.num_cases == 1 else "",
         values=values,
     )
 

@@ -284,10 +284,7 @@ def _inconclusive_text(change: LogChange, judgement: Judgement) -> str:
             f" limit that keeps false alarms rare over {judgement.shared_by}:"
             " it takes more launches"
         )
-    seen = signed_percent(change.resolution()).lstrip("+")
-    if change.resolution() < floor:
-        return f"the interval reaches {100 * floor:g} %"
-    return f"would have shown {seen}, not {100 * floor:g} %"
+    return f"not shown to be within {100 * floor:g} %"
 
 
 def decide(

@@ -46,17 +46,7 @@ class Resolution:
     @property
     def text(self) -> str:
         """Return the resolution as a sentence."""
-        seen, largest = _percent(self.seen), _percent(self.largest)
-        is_half = largest != seen
-        text = f"a change above {seen} would have shown"
-        if self.seen < self.floor:
-            # A change between the two neither shows for sure nor is ruled out.
-            text = f"with {seen} either way the intervals reach it"
-        elif is_half:
-            text += f" in half of them, one above {largest} in all"
-        subject = _subject(self.num_inconclusive)
-        settling = _settling(self.num_launches, self.num_inconclusive, is_half=is_half)
-        return f"{subject} at {100 * self.floor:g} %: {text}; {settling}"
+        return resolution_text([self])
 
     def to_json(self) -> dict[str, Any]:
         """Return the resolution as a JSON object, sizes in percent."""
@@ -83,17 +73,26 @@ def resolutions(rows: Sequence[CaseComparison], *, fail_above: float) -> tuple[R
 def resolution_text(items: Sequence[Resolution]) -> str:
     """Return one sentence about all undecided comparisons, "" without any.
 
-    Comparisons of different floors are counted together; the most launches settle all floors.
+    Comparisons of different floors are counted together; the most launches settle all floors. An
+    interval is given by its half-width.
     """
-    if len(items) < 2:
-        return "".join(item.text for item in items)
-    sizes = sorted({_percent(item.seen) for item in items}, key=lambda text: float(text.split()[0]))
-    seen = sizes[0] if len(sizes) == 1 else f"{sizes[0].removesuffix(' %')} to {sizes[-1]}"
+    if not items:
+        return ""
+    sizes = sorted(item.seen for item in items)
+    width = " to ".join(dict.fromkeys(f"±{_percent(size)}" for size in (sizes[0], sizes[-1])))
     is_half = any(_percent(item.largest) != _percent(item.seen) for item in items)
-    floors = " and ".join(f"{100 * item.floor:g} %" for item in items)
+    if is_half:
+        width += f" in the median, ±{_percent(max(item.largest for item in items))} at most"
+    floors = [f"{100 * item.floor:g} %" for item in items]
     number = sum(item.num_inconclusive for item in items)
-    settling = _settling(max(item.num_launches for item in items), number, is_half=is_half)
-    return f"{_subject(number)} at {floors}: a change above {seen} would have shown; {settling}"
+    subject, verb = ("its interval", "is") if number == 1 else ("their intervals", "are")
+    launches = counted(max(item.num_launches for item in items), "more launch")
+    which = "it" if number == 1 else "half of them" if is_half else "them"
+    return (
+        f"{counted(number, 'comparison')} {verb} inconclusive at"
+        f" {' and '.join(filter(None, (', '.join(floors[:-1]), floors[-1])))}:"
+        f" {subject} {verb} {width}; about {launches} of each side would settle {which}"
+    )
 
 
 def is_undecided(row: CaseComparison) -> bool:
@@ -153,15 +152,6 @@ def _resolution(rows: Sequence[CaseComparison], *, floor: float) -> Resolution |
 def _num_more_launches(change: LogChange, *, floor: float) -> int:
     # Launches of two runs were not interleaved, so that they do not count.
     return max(1, num_launches_to_settle(change.launch_sd, floor=floor) - change.num_pairs)
-
-
-def _subject(number: int) -> str:
-    return f"{counted(number, 'comparison')} {'is' if number == 1 else 'are'} inconclusive"
-
-
-def _settling(num_launches: int, number: int, *, is_half: bool) -> str:
-    which = "it" if number == 1 else "half of them" if is_half else "them"
-    return f"about {counted(num_launches, 'more launch')} of each side would settle {which}"
 
 
 def _percent(size: float) -> str:

@@ -80,18 +80,12 @@ def _verdict_text(change: CaseChange, row: CaseComparison, *, floor: float) -> s
         return str(verdict)
     more = launches_to_settle(row, fail_above=floor)
     if more is None or row.comparison.change is None:
-        return f"could not tell: {row.comparison.reason}"
-    seen = row.comparison.change.resolution()
-    seen_text = f"could have seen {100 * seen:.1f} %"
-    if seen < floor:
-        seen_text = f"an interval of {100 * seen:.1f} % either way reaches {100 * floor:g} %"
+        return f"inconclusive: {row.comparison.reason}"
+    reason = f"not shown to be within {100 * floor:g} %"
     if is_beyond(row.comparison.change, floor=floor):
         limit = row.comparison.reason.partition(":")[0]
-        seen_text = f"the change is beyond {100 * floor:g} %, but {limit}"
-    return (
-        f"could not tell: {seen_text}, and about"
-        f" {counted(more, 'more pair')} of launches would settle {100 * floor:g} %"
-    )
+        reason = f"the change is beyond {100 * floor:g} %, but {limit}"
+    return f"inconclusive: {reason}; about {counted(more, 'more pair')} of launches would settle it"
 
 
 def _change(comparison: Comparison) -> str:

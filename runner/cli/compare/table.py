@@ -12,7 +12,7 @@ from compile_hud.db.records.metrics import METRICS, metric_label
 from compile_hud.db.records.results import Run, Verdict
 from compile_hud.db.shared.model_code import MODEL_COMMITS, code_changes
 from compile_hud.db.shared.model_sources import ModelCodeDiff
-from compile_hud.db.shared.text import signed_percent
+from compile_hud.db.shared.text import counted, signed_percent
 from compile_hud.runner.analysis.comparison.measurements import CALM, CHANGED
 from compile_hud.runner.analysis.comparison.resolution import (
     launches_to_settle,
@@ -94,10 +94,13 @@ def print_differences(
 
 
 def verdict_counts(verdicts: Iterable[Verdict]) -> str:
-    """Return the number of comparisons by verdict: `2 regression, 0 improvement, ...`."""
+    """Return the number of comparisons by verdict: `2 regressions, no improvements, ...`."""
     counts = Counter(verdicts)
     shown = [verdict for verdict in VERDICT_ORDER if verdict not in CALM or counts[verdict]]
-    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in shown)
+    return ", ".join(
+        counted(counts[verdict], verdict) if verdict in CHANGED else f"{counts[verdict]} {verdict}"
+        for verdict in shown
+    )
 
 
 def differences_json(

@@ -85,7 +85,7 @@ def test_a_result_has_its_parts_its_kernels_and_its_figures(
     text = text_of(page)
     assert "gemm 4.00" in text
     assert "python 2.00" in text
-    assert "latency, not profiled 6.20" in text
+    assert "latency without profiler 6.20" in text
     assert "remainder -1.80" in text
     assert "cost of profiling" in text
     assert "2, 4 calls an iteration" in text

@@ -178,17 +178,20 @@ def test_a_row_of_one_case_has_the_change_that_its_title_names() -> None:
     latency = member("b", case=case, change_pct=8.0)
     group = group_of(speedup, latency)
     assert group.worst.id != latency.id
-    assert group.shown.id == latency.id
+    assert group.title_alert.id == latency.id
     (row,) = cells_of(grid_of(group))
     assert (row["change"], row["metric"]) == ("+8.0 %", "latency")
     failing = group_of(member("a", kind="outcome", metric="outcome", change_pct=None))
-    assert failing.shown.id == "a"
+    assert failing.title_alert.id == "a"
 
 
 def test_the_cases_of_an_event_do_not_count_reference_cases() -> None:
-    copying = member("b", case=make_case("copy", family="reference", mode="eager"))
-    (row,) = cells_of(grid_of(group_of(member("a"), copying)))
-    assert (row["cases"], row["series"]) == ("1", "2")
+    copying = make_case("copy", family="reference", mode="eager")
+    reference = member("b", case=copying, change_pct=30.0)
+    (row,) = cells_of(grid_of(group_of(member("a", change_pct=8.0), reference)))
+    assert (row["cases"], row["series"], row["change"]) == ("1", "2", "+8.0 %")
+    (row,) = cells_of(grid_of(group_of(reference)))
+    assert (row["cases"], row["change"]) == ("1", "+30.0 %")
 
 
 def test_both_grids_say_what_is_muted_and_which_side_changed() -> None:

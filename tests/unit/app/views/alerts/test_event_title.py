@@ -82,7 +82,8 @@ def test_an_event_that_the_revision_did_not_cause_has_a_chip(words: SnapshotAsse
 
 
 def test_reference_cases_of_an_event_are_a_chip() -> None:
-    alerts = [make_alert("a", case=SWIN), make_alert("b", case=make_case("swin"))]
+    copying = make_case("copy", family="reference", mode="eager")
+    alerts = [make_alert(id, case=case) for id, case in (("a", SWIN), ("b", copying))]
     who, references = "2 of 9 cases of swin", " and 1 reference case"
     shown = title(alerts, SLOWER, who=who + references)
     assert shown.subject == who

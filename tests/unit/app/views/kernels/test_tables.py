@@ -98,8 +98,8 @@ def test_each_column_has_one_unit_and_unknown_numbers_none() -> None:
     table = kernel_table(KERNELS)
     labels = {number.key: number.label for number in table.numbers}
     assert labels["time"] == "time (ms)"
-    assert labels["bandwidth"] == "moves (GB/s)"
-    assert labels["rate"] == "computes (GFLOP/s)"
+    assert labels["bandwidth"] == "memory throughput (GB/s)"
+    assert labels["rate"] == "compute (GFLOP/s)"
     assert list(table.frame["time"]) == pytest.approx([2.0, 2.0])
     assert list(table.frame["rate"].isna()) == [True, False]
     assert list(table.frame["share"]) == pytest.approx([20.0, 20.0])
@@ -287,7 +287,7 @@ def test_a_profile_that_took_no_longer_is_reported_as_it_was_recorded(
     device = dict(header_facts(unslowed))["device"]
     assert (device.text, device.notes) == words
     assert "idle: 11.8 ms" in parts_bars(same)
-    assert "profiled</div>" in parts_table(same)
+    assert "profiled iteration</div>" in parts_table(same)
     assert "idle, profiled" not in parts_table(same)
     assert "gaps" not in strip_text(same) + profiler_text(same)
     assert with_latency_shares(KERNELS, same) == tuple(KERNELS)
