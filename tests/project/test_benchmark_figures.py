@@ -377,3 +377,21 @@ def test_answers_about_public_issues_are_current() -> None:
     summary = document["summary"]
     assert f"holds for {summary['num_yes']} of {summary['num_issues']}." in text
     assert summary["max_findings_s"] <= 0.5
+
+
+def test_figures_of_planted_findings_are_current() -> None:
+    document, text = result("findings_planted"), words("benchmarks/README.md")
+    summary = document["summary"]
+    fragments = [
+        f"{summary['num_costs_within_tolerance']} of {summary['num_costs']} are within",
+        f"{summary['num_models']} tiny models in mode default",
+    ]
+    for row in document["plants"]:
+        ratio = row["cost_over_saving"]
+        cells = [f"{row[name]} of {row['num_repeats']}" for name in ("num_named", "num_located")]
+        cost = "-" if ratio is None else f"{ratio:.2f}"
+        fragments.append(f"| `{row['code']}` | {cells[0]} | {cells[1]} | {cost} |")
+    assert [fragment for fragment in fragments if fragment not in text] == []
+    assert summary["named_share"] >= 0.95
+    assert summary["num_in_twins"] == 0
+    assert summary["max_findings_s"] <= 0.5
