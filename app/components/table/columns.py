@@ -25,6 +25,8 @@ _TEXT_LIMIT = 240
 _LINK_TEXT = r"^\./([^/]*)"
 _DOT_SEGMENTS = {".": "%E2%80%8B.", "..": "%E2%80%8B.."}
 _MAX_DECIMALS = 3
+# A smaller change rounds to zero.
+_LEAST_CHANGE_PCT = 0.05
 # Pixels: a character in the mean, the margins of a cell, and the widest column of texts.
 _CHARACTER_WIDTH, _PADDING, _MAX_WIDTH = 6.4, 20, 300
 # The unit of a column of durations: the largest in which their median is at least two.
@@ -167,8 +169,12 @@ class ChangeColumn(NumberColumn):
     """A column of changes in percent, each with its sign."""
 
     def drawn(self, values: Sequence[float | None]) -> DrawnColumn:
-        """Return the column with its changes."""
-        return self._numbers(self.label, values, number_format="%+,.1f %%")
+        """Return the column with its changes; one that rounds to zero has no minus."""
+        shown = [
+            0.0 if value is not None and abs(value) < _LEAST_CHANGE_PCT else value
+            for value in values
+        ]
+        return self._numbers(self.label, shown, number_format="%+,.1f %%")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

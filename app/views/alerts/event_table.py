@@ -119,11 +119,12 @@ def events_heading(groups: Sequence[EventGroup]) -> str:
 
 
 def attention_text(groups: Sequence[EventGroup], *, now: datetime) -> str:
-    """Return the number of cases that need attention, and why the other alerts do not."""
+    """Return the alerts and cases that need attention, and why the other alerts do not."""
     alerts = [alert for group in groups for alert in group.alerts]
-    num_cases = len({case_of(alert) for alert in alerts if needs_attention(alert, at=now)})
-    verb = "needs" if num_cases == 1 else "need"
-    text = f"{counted(num_cases, 'case')} {verb} attention".capitalize()
+    urgent = [alert for alert in alerts if needs_attention(alert, at=now)]
+    verb = "needs" if len(urgent) == 1 else "need"
+    cases = f" in {counted(len({case_of(alert) for alert in urgent}), 'case')}" if urgent else ""
+    text = f"{counted(len(urgent), 'alert')}{cases} {verb} attention".capitalize()
     counts = Counter(filter(None, (_quiet_reason(alert, now=now) for alert in alerts)))
     others = ", ".join(
         counted(number, reason) if reason == Verdict.IMPROVEMENT else f"{number} {reason}"

@@ -31,6 +31,7 @@ from compile_hud.app.components.table.columns import (
 from compile_hud.app.ui.format import Scale
 from compile_hud.app.ui.theme import CHIP_COLOURS, VERDICT_SIGNS
 from compile_hud.db.records.results import Verdict
+from tests.support.pages.table_cells import cells_of
 
 PAGE = "http://127.0.0.1:8501/hud/runs"
 NAMES = (
@@ -52,6 +53,11 @@ def test_a_link_shows_its_text_and_opens_its_own_page(name: str) -> None:
     address = link_address(Link(name, "run?run=a&case=b%2Fc"))
     assert urljoin(PAGE, address) == "http://127.0.0.1:8501/hud/run?run=a&case=b%2Fc"
     assert shown_link(address) == (shown_text(name) or "-")
+
+
+def test_a_change_that_rounds_to_zero_has_no_minus() -> None:
+    table = data_table((ChangeColumn(label="change"),), [(-0.04,), (-0.06,), (None,)], label="x")
+    assert [row["change"] for row in cells_of(table)] == ["+0.0 %", "-0.1 %", "-"]
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=300))
