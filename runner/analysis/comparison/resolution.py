@@ -79,10 +79,10 @@ def resolution_text(items: Sequence[Resolution]) -> str:
     if not items:
         return ""
     sizes = sorted(item.seen for item in items)
-    width = " to ".join(dict.fromkeys(f"±{_percent(size)}" for size in (sizes[0], sizes[-1])))
+    width = " to ".join(dict.fromkeys(f"+-{_percent(size)}" for size in (sizes[0], sizes[-1])))
     is_half = any(_percent(item.largest) != _percent(item.seen) for item in items)
     if is_half:
-        width += f" in the median, ±{_percent(max(item.largest for item in items))} at most"
+        width += f" in the median, +-{_percent(max(item.largest for item in items))} at most"
     floors = [f"{100 * item.floor:g} %" for item in items]
     number = sum(item.num_inconclusive for item in items)
     subject, verb = ("its interval", "is") if number == 1 else ("their intervals", "are")
