@@ -56,7 +56,7 @@ def measure(ahead: CompileAhead, *orders: CaseOrder) -> dict[str, CaseResult]:
     return {f"{result.case.model} {result.case.variant}": result for result in results}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_launches_that_compile_together_sample_alone_and_equal_code_once(
     ahead: CompileAhead,
 ) -> None:
