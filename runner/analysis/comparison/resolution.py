@@ -79,19 +79,22 @@ def resolution_text(items: Sequence[Resolution]) -> str:
     if not items:
         return ""
     sizes = sorted(item.seen for item in items)
-    width = " to ".join(dict.fromkeys(f"+-{_percent(size)}" for size in (sizes[0], sizes[-1])))
+    width = " to ".join(dict.fromkeys(_percent(size) for size in (sizes[0], sizes[-1])))
+    width = f"{width.replace(' % to ', ' to ')} to each side"
     is_half = any(_percent(item.largest) != _percent(item.seen) for item in items)
     if is_half:
-        width += f" in the median, +-{_percent(max(item.largest for item in items))} at most"
+        width += f" in the median, {_percent(max(item.largest for item in items))} at most"
     floors = [f"{100 * item.floor:g} %" for item in items]
     number = sum(item.num_inconclusive for item in items)
-    subject, verb = ("its interval", "is") if number == 1 else ("their intervals", "are")
+    verb, interval = "is", "its interval reaches"
+    if number > 1:
+        verb, interval = "are", "their intervals reach"
     launches = counted(max(item.num_launches for item in items), "more launch")
     which = "it" if number == 1 else "half of them" if is_half else "them"
     return (
         f"{counted(number, 'comparison')} {verb} inconclusive at"
         f" {' and '.join(filter(None, (', '.join(floors[:-1]), floors[-1])))}:"
-        f" {subject} {verb} {width}; about {launches} of each side would settle {which}"
+        f" {interval} {width}; about {launches} of each side would settle {which}"
     )
 
 

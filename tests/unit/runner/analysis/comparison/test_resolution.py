@@ -100,7 +100,7 @@ def test_one_sentence_is_about_all_floors() -> None:
     most = max(item.num_launches for item in both)
     assert text.startswith("2 comparisons are ")
     assert " 5 % and 15 %: " in text
-    assert " +-8.2 % to +-22 %; " in text
+    assert " 8.2 to 22 % " in text
     assert f" {most} more launches " in text
     assert text.endswith(" settle them")
     wide = resolutions([row(0.04), row(1.2), compilation], fail_above=0.05)
