@@ -21,7 +21,7 @@ import json
 import logging
 import os
 import resource
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -135,6 +135,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path(".hud/benchmark-dashboard"))
     parser.add_argument("--store", type=Path, help="a filled store, instead of one of the folder")
     parser.add_argument("--small", action="store_true", help="10 models and 40 nights")
+    parser.add_argument("--models", type=int, help="so many models, of two years all the same")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument(
         "--asked",
@@ -147,8 +148,10 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=RESULTS / "dashboard.json")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.WARNING)
-    size = SMALL if arguments.small else FULL
-    folder: Path = arguments.folder / ("small" if arguments.small else "full")
+    size, name = (SMALL, "small") if arguments.small else (FULL, "full")
+    if arguments.models:
+        size, name = replace(size, num_models=arguments.models), f"{name}-{arguments.models}"
+    folder: Path = arguments.folder / name
     path = arguments.store or made(folder, size)
     store = Store(f"duckdb:///{path}", keeps_open=True)
     store.migrate()
