@@ -8,10 +8,8 @@ undecided. Writes one document: verdicts by group, false changes, and coverage o
 from __future__ import annotations
 
 import argparse
+import functools
 import json
-import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -20,7 +18,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from benchmarks.startup import RESULTS, ROOT, describe_machine
+from benchmarks.hud_command import run_hud
+from benchmarks.startup import RESULTS, describe_machine
 
 SCHEMA_VERSION = 1
 FAIL_ABOVE = "5%"
@@ -35,8 +34,8 @@ GROUPS = {
 }
 CHANGED = ("regression", "improvement")
 DECIDED = (*CHANGED, "unchanged", "identical")
-# -P keeps the working folder off the path.
-_HUD = (sys.executable, "-P", "-m", "compile_hud.runner")
+# A run exits with 1 if a regression was confirmed.
+_hud = functools.partial(run_hud, expected=(0, 1))
 
 
 def compare_pair(folder: Path, *, minutes: float) -> dict[str, Any]:
@@ -57,24 +56,6 @@ def compare_pair(folder: Path, *, minutes: float) -> dict[str, Any]:
         "at_once": [_row(row) for row in at_once],
         "settled": [_row(row) for row in settled],
     }
-
-
-def _hud(folder: Path, *command: str) -> str:
-    done = subprocess.run(
-        [*_HUD, *command],
-        cwd=folder,
-        env={
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "src"))),
-            "HUD_STATE_DIR": str(folder / "state"),
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode not in (0, 1):
-        raise RuntimeError(f"hud {command[0]} ended with {done.returncode}: {done.stderr[-2000:]}")
-    return done.stdout
 
 
 def _row(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,11 +9,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-import os
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -21,10 +17,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from benchmarks.findings.timed_findings import timed_findings
+from benchmarks.hud_command import measured_by_hud
 from benchmarks.startup import RESULTS, ROOT, commit, describe_machine
 from compile_hud.db.records.findings import Finding
 from compile_hud.db.records.results import CaseResult, RunDocument
-from compile_hud.runner.analysis.findings.documents import case_findings
 
 # 1: first version.
 SCHEMA_VERSION = 1
@@ -41,7 +38,6 @@ budget_s = 2.0
 sweep = false
 reference_cases = false
 """
-_HUD = (sys.executable, "-P", "-m", "compile_hud.runner")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +182,10 @@ def line_of(code: str) -> int:
 def measure(issues: Sequence[Issue]) -> dict[str, RunDocument]:
     """Return the runs of the models of `issues`, by model."""
     with _workplace(issues) as folder:
-        return {issue.model: _run(folder, issue) for issue in issues}
+        return {
+            issue.model: measured_by_hud(folder, issue.model, "--phase", issue.phase)
+            for issue in issues
+        }
 
 
 @contextmanager
@@ -200,35 +199,6 @@ def _workplace(issues: Sequence[Issue]) -> Iterator[Path]:
         yield Path(name)
 
 
-def _run(folder: Path, issue: Issue) -> RunDocument:
-    path = folder / f"{issue.model}.json"
-    chosen = (
-        "--model",
-        issue.model,
-        "--phase",
-        issue.phase,
-        "--mode",
-        "eager",
-        "--mode",
-        "default",
-    )
-    done = subprocess.run(
-        [*_HUD, "run", *chosen, "--no-store", "--fail-on", "none", "--json", str(path)],
-        cwd=folder,
-        env={
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "src"))),
-            "HUD_STATE_DIR": str(folder / "state"),
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise RuntimeError(f"hud run ended with {done.returncode}: {done.stderr[-2000:]}")
-    return RunDocument.from_json(json.loads(path.read_text(encoding="utf-8")))
-
-
 def row_of(issue: Issue, document: RunDocument | None) -> dict[str, Any]:
     """Return the issue with the findings of its compiled case."""
     row: dict[str, Any] = {
@@ -237,11 +207,7 @@ def row_of(issue: Issue, document: RunDocument | None) -> dict[str, Any]:
     if document is None:
         return {**row, "is_named": None, "findings": []}
     result = next(item for item in document.results if _is_case(issue, item))
-    # The first call imports the libraries of the kernel diff.
-    case_findings(document, result)
-    began_s = time.process_time()
-    findings = case_findings(document, result)
-    findings_s = time.process_time() - began_s
+    findings, findings_s = timed_findings(document, result)
     speedup = result.measurement("speedup")
     return {
         **row,

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -43,10 +40,11 @@ from benchmarks.findings.planted_models import (
     Planted,
     Weights,
 )
-from benchmarks.startup import RESULTS, ROOT, commit, describe_machine
+from benchmarks.findings.timed_findings import timed_findings
+from benchmarks.hud_command import measured_by_hud
+from benchmarks.startup import RESULTS, commit, describe_machine
 from compile_hud.db.records.findings import TOTAL, Finding
-from compile_hud.db.records.results import Phase, RunDocument
-from compile_hud.runner.analysis.findings.documents import case_findings
+from compile_hud.db.records.results import Phase
 
 # 1: first version.
 SCHEMA_VERSION = 1
@@ -231,33 +229,13 @@ def zoo(models: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _of_zoo(folder: Path, model: str) -> dict[str, Any]:
-    path = folder / f"{model}.json"
-    chosen = ("--model", model, "--shape", "tiny", "--mode", "eager", "--mode", "default")
-    command = (sys.executable, "-P", "-m", "compile_hud.runner", "run", *chosen)
-    done = subprocess.run(
-        [*command, "--phase", "inference", "--no-store", "--fail-on", "none", "--json", str(path)],
-        cwd=folder,
-        env={
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "src"))),
-            "HUD_STATE_DIR": str(folder / "state"),
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise RuntimeError(f"hud run ended with {done.returncode}: {done.stderr[-2000:]}")
-    document = RunDocument.from_json(json.loads(path.read_text(encoding="utf-8")))
+    document = measured_by_hud(folder, model, "--shape", "tiny", "--phase", "inference")
     result = next(item for item in document.results if not item.case.is_eager)
-    # The first call imports the libraries of the kernel diff.
-    case_findings(document, result)
-    began_s = time.process_time()
-    findings = case_findings(document, result)
+    findings, findings_s = timed_findings(document, result)
     return {
         "model": model,
         "outcome": str(result.outcome),
-        "findings_s": time.process_time() - began_s,
+        "findings_s": findings_s,
         "findings": [
             {"code": item.code, "text": item.text, "cost_s": item.cost_s} for item in findings
         ],

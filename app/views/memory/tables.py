@@ -19,6 +19,11 @@ NO_HOLDERS = (
     "This result does not say which operators have the memory. Runs with `[run] kernels = true`,"
     " the default, record it."
 )
+_HOLDER_COLUMNS = (
+    HtmlColumn(label="holder", title="the operator or kernel that first writes the memory"),
+    HtmlColumn(label="module"),
+    HtmlColumn(label="line"),
+)
 
 
 def peak_of(result: ResultSummary) -> tuple[PeakHolders | None, str]:
@@ -47,22 +52,26 @@ def holder_table(peak: PeakHolders) -> str:
         HtmlColumn(label=f"memory ({scale.unit})", is_number=True),
         HtmlColumn(label="share", is_number=True),
         HtmlColumn(label="allocations", is_number=True),
-        HtmlColumn(label="holder", title="the operator or kernel that first writes the memory"),
-        HtmlColumn(label="module"),
-        HtmlColumn(label="line"),
+        *_HOLDER_COLUMNS,
     )
     rows = [
         (
             Cell(text=_number(item.num_bytes, scale), title=f"{item.num_bytes:,} bytes"),
             Cell(text=f"{100 * peak.share(item):.1f} %"),
             Cell(text=_count(item)),
-            Cell(text=item.label, title=item.label, style="symbol"),
-            Cell(text=item.module or "-", style="prose"),
-            Cell(text=item.short_line or "-", title=item.line, style="prose"),
+            *_holder_cells(item.label, item.module, item.short_line, title=item.line),
         )
         for item in peak.holders
     ]
     return table(columns, rows, label="memory at the peak")
+
+
+def _holder_cells(label: str, module: str, line: str, *, title: str = "") -> tuple[Cell, ...]:
+    return (
+        Cell(text=label, title=label, style="symbol"),
+        Cell(text=module or "-", style="prose"),
+        Cell(text=line or "-", title=title, style="prose"),
+    )
 
 
 def _scale(sizes: Iterable[int]) -> Scale:
@@ -103,9 +112,7 @@ def change_table(changes: MemoryChanges) -> str:
         HtmlColumn(label=f"change ({scale.unit})", is_number=True),
         HtmlColumn(label="baseline", is_number=True),
         HtmlColumn(label="candidate", is_number=True),
-        HtmlColumn(label="holder", title="the operator or kernel that first writes the memory"),
-        HtmlColumn(label="module"),
-        HtmlColumn(label="line"),
+        *_HOLDER_COLUMNS,
         HtmlColumn(label="why"),
     )
     rows = [
@@ -118,9 +125,7 @@ def change_table(changes: MemoryChanges) -> str:
                 Cell(text="-" if number is None else _number(number, scale))
                 for number in (row.baseline_bytes, row.candidate_bytes)
             ),
-            Cell(text=row.label, title=row.label, style="symbol"),
-            Cell(text=row.module or "-", style="prose"),
-            Cell(text=row.line or "-", style="prose"),
+            *_holder_cells(row.label, row.module, row.line),
             Cell(text=row.text, style="prose"),
         )
         for row in changes.rows
