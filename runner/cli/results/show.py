@@ -7,7 +7,11 @@ from dataclasses import replace
 
 import click
 
-from compile_hud.db.queries.results import load_document, load_result_summaries
+from compile_hud.db.queries.results import (
+    load_document,
+    load_profiled_document,
+    load_result_summaries,
+)
 from compile_hud.db.queries.runs import load_run
 from compile_hud.db.queries.series import load_histories
 from compile_hud.db.records.findings import Finding
@@ -62,11 +66,11 @@ def show(workspace: Workspace, *, run_id: str, case_name: str | None, as_json: b
         document = load_document(store, run.id, has_kernels=True, case_key=case.key)
         _show_case(document, case.key, as_json=as_json, config=workspace.config)
         return
-    # Most findings are about kernels.
-    document = load_document(store, run_id, has_kernels=True)
     if as_json:
-        print_json(document_json(document))
+        print_json(document_json(load_document(store, run_id, has_kernels=True)))
         return
+    # Most findings are about kernels; the tables need no samples.
+    document = load_profiled_document(store, run_id)
     run = document.run
     facts = [
         ("run", run.id),

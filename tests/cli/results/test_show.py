@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.ingest.results import put_documents
-from compile_hud.db.queries.results import load_document
+from compile_hud.db.queries.results import load_document, load_profiled_document
 from compile_hud.db.records.results import RunDocument
 from compile_hud.db.store import Store
 from compile_hud.runner.cli.results import show
@@ -130,12 +131,17 @@ def test_a_case_loads_the_code_of_its_variants_alone(
     )
     loaded: list[set[str]] = []
 
-    def load(store: Store, run_id: str, **options: Any) -> RunDocument:
-        document = load_document(store, run_id, **options)
-        loaded.append({result.case.model for result in document.results})
-        return document
+    def noting(load: Callable[..., RunDocument]) -> Callable[..., RunDocument]:
+        def note(store: Store, run_id: str, **options: Any) -> RunDocument:
+            document = load(store, run_id, **options)
+            loaded.append({result.case.model for result in document.results})
+            return document
 
-    monkeypatch.setattr(show, "load_document", load)
+        return note
+
+    # A whole run is read without samples and code.
+    for load in (load_document, load_profiled_document):
+        monkeypatch.setattr(show, load.__name__, noting(load))
     assert terminal.hud("show", "latest", "net").exit_code == 0
     assert loaded == [{"net"}]
     assert terminal.hud("show", "latest").exit_code == 0
