@@ -7,20 +7,20 @@ All functions raise StoreLocked, StoreTooNew and StoreUnavailable.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import ColumnElement, and_, select, tuple_
 
 from compile_hud.db.errors import NotFoundError
 from compile_hud.db.queries.runs import read_run
 from compile_hud.db.records.results import Case, CaseResult, Run, RunDocument
 from compile_hud.db.records.summaries import ResultSummary, Sample
-from compile_hud.db.rows.columns import read_rows
+from compile_hud.db.rows.columns import read_rows, read_rows_of_each
 from compile_hud.db.rows.kernels import read_kernels, with_kernels
 from compile_hud.db.rows.results import read_results
-from compile_hud.db.rows.sql_expressions import last_results, with_case
+from compile_hud.db.rows.sql_expressions import FEW, does_count, last_results, with_case
 from compile_hud.db.rows.summaries import read_measurement_summaries, result_summary
 from compile_hud.db.schema.tables import CaseResultTable, KernelTable, SampleTable
 from compile_hud.db.store import Store
@@ -94,6 +94,28 @@ def load_result_summaries(store: Store, run_id: str) -> tuple[ResultSummary, ...
         measurements = read_measurement_summaries(connection, last)
     summaries = [result_summary(row, measurements) for row in rows]
     return tuple(sorted(summaries, key=plan_order(run)))
+
+
+def load_details(
+    store: Store, names: Collection[tuple[str, str]]
+) -> dict[tuple[str, str], Mapping[str, Any]]:
+    """Return the details of results by the id of their run and the key of their case.
+
+    Runs and cases that the store does not have are left out. Nothing else of a run is read.
+    """
+    run_id, case_key = CaseResultTable.c.run_id, CaseResultTable.c.case_key
+    each = sorted(set(names))
+    # Few rows are looked up one by one, as in queries/kernels.py.
+    conditions = (
+        [and_(run_id == run, case_key == case) for run, case in each]
+        if len(each) <= FEW
+        else [tuple_(run_id, case_key).in_(each)]
+    )
+    query = select(run_id, case_key, CaseResultTable.c.details)
+    query = query.where(does_count(CaseResultTable.c.id))
+    with store.read() as connection:
+        rows = read_rows_of_each(connection, query, conditions)
+    return {(row.run_id, row.case_key): row.details for row in rows}
 
 
 def load_samples(store: Store, result_id: str, metric: str) -> tuple[Sample, ...]:

@@ -99,10 +99,12 @@ class Alert:
         kernels: Sequence[Mapping[str, Any]] = (),
         noise: str = "",
         findings: Sequence[Mapping[str, Any]] = (),
+        memory: Sequence[Mapping[str, Any]] = (),
     ) -> dict[str, Any]:
         """Return the regression object of docs/notifications.md, without `repro` and `url`.
 
-        `kernels` and new `findings` are those behind the alert; callers read them with the results.
+        `kernels`, new `findings` and the operators whose `memory` at the peak changed are those
+        behind the alert; callers read them with the results.
         `noise` is the reason why the times of kernels are uncertain.
         """
         case = self.case
@@ -138,6 +140,7 @@ class Alert:
                 "kernels": list(kernels),
                 "noise": noise,
                 "findings": list(findings),
+                "memory": list(memory),
             },
             "event_id": self.event_id,
             "owner": self.owner,

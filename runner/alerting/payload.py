@@ -9,6 +9,7 @@ from compile_hud.db.queries.judge_state import load_events
 from compile_hud.db.records.alerts import Alert
 from compile_hud.runner.alerting.alert_findings import alert_findings
 from compile_hud.runner.alerting.alert_kernels import cause_kernels
+from compile_hud.runner.alerting.alert_memory import alert_memory
 from compile_hud.runner.analysis.repro import repro_command
 from compile_hud.runner.system.dashboard_urls import series_url
 from compile_hud.runner.workspace import Workspace
@@ -20,12 +21,14 @@ def alerts_json(alerts: Sequence[Alert], *, workspace: Workspace) -> list[dict[s
     events = load_events(workspace.store(), ids={alert.event_id for alert in alerts})
     kernels = cause_kernels(alerts, store=workspace.store())
     findings = alert_findings(alerts, store=workspace.store())
+    memory = alert_memory(alerts, store=workspace.store())
     return [
         {
             **alert.to_json(
                 kernels=kernels[alert.id].rows,
                 noise=kernels[alert.id].noise,
                 findings=findings[alert.id],
+                memory=memory[alert.id],
             ),
             "event": events[alert.event_id].to_json() if alert.event_id in events else None,
             "repro": repro_command(alert.case, toolchain=alert.toolchain),

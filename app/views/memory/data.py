@@ -9,17 +9,16 @@ from compile_hud.app.data.cache import cached_read
 from compile_hud.app.data.page_records import Loaded
 from compile_hud.app.data.store import StoreVersion
 from compile_hud.app.views.memory.records import MemoryChangeRow, MemoryChanges
-from compile_hud.db.errors import NotFoundError, RecordError
-from compile_hud.db.queries.results import load_result_summaries
+from compile_hud.db.errors import RecordError
+from compile_hud.db.queries.results import load_details
 from compile_hud.db.records.alerts import Alert
-from compile_hud.db.records.memory.peak import PeakHolders, memory_peak_of
-from compile_hud.db.records.results import Verdict
-from compile_hud.db.store import Store
+from compile_hud.db.records.memory.peak import memory_peak_of
 from compile_hud.runner.analysis.memory_peak.diff import (
     MemoryChange,
     MemoryDiff,
     diff_of,
     growth_of,
+    is_about_more_memory,
     memory_bounds,
 )
 
@@ -37,27 +36,21 @@ def load_alert_memory(alert: Alert) -> Loaded[MemoryChanges | None]:
     They have less if the alert is an improvement. None for other alerts, and where a run has no
     holders.
     """
-    is_more = alert.verdict is not Verdict.IMPROVEMENT
-    return _alert_memory(alert.id, memory_bounds(alert), is_more=is_more)
+    return _alert_memory(alert.id, memory_bounds(alert), is_more=is_about_more_memory(alert))
 
 
 @cached_read
 def _alert_memory(
     at: StoreVersion, alert_id: str, names: tuple[tuple[str, str], ...], *, is_more: bool
 ) -> MemoryChanges | None:
+    details = load_details(at.store, names)
     try:
-        peaks = [_peak(at.store, run_id, case_key) for run_id, case_key in names]
-    except (NotFoundError, RecordError) as error:
+        peaks = [memory_peak_of(details.get(name, {})) for name in names]
+    except RecordError as error:
         logger.warning("no memory for alert %s: %s", alert_id, error)
         return None
     diff = diff_of(*peaks) if peaks else None
     return None if diff is None else _changes(diff, growth_of(diff, is_more=is_more))
-
-
-def _peak(store: Store, run_id: str, case_key: str) -> PeakHolders | None:
-    results = load_result_summaries(store, run_id)
-    result = next((item for item in results if item.case.key == case_key), None)
-    return None if result is None else memory_peak_of(result.details)
 
 
 def _changes(diff: MemoryDiff, rows: Iterable[MemoryChange]) -> MemoryChanges:

@@ -13,6 +13,7 @@ from typing import Any
 
 from compile_hud.db.records.alerts import VANISHED, Alert
 from compile_hud.db.records.memory.peak import HolderKind, MemoryHolder, PeakHolders
+from compile_hud.db.records.results import Verdict
 from compile_hud.db.shared.text import one_line, shortened
 
 # The metrics that the allocations at the peak explain.
@@ -162,6 +163,11 @@ def growth_of(diff: MemoryDiff, *, is_more: bool, num_rows: int = 3) -> Sequence
         if sign * row.change_bytes > 0 and row.holder.kind is not HolderKind.REST
     ]
     return rows[:num_rows]
+
+
+def is_about_more_memory(alert: Alert) -> bool:
+    """Return whether holders with more memory can be the cause of `alert`."""
+    return alert.verdict is not Verdict.IMPROVEMENT
 
 
 def memory_bounds(alert: Alert) -> tuple[tuple[str, str], ...]:
