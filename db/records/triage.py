@@ -324,6 +324,14 @@ def worst_first(alerts: Iterable[Alert]) -> list[Alert]:
     )
 
 
+def search_fields(alert: Alert) -> tuple[str, ...]:
+    """Return the texts of `alert` in which a search looks for words, on the page and by `hud`."""
+    return (
+        *(alert.case.key, alert.owner, alert.note, alert.machine, alert.toolchain),
+        *(alert.first_bad.revision, alert.cause_text),
+    )
+
+
 def missing_cases(alerts: Iterable[Alert]) -> dict[str, Alert]:
     """Return the ongoing alert of each missing or overdue case: its results are old.
 

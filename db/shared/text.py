@@ -47,6 +47,12 @@ _PATTERNS: Final = (
 )
 
 
+def has_words(text: str, fields: Sequence[str]) -> bool:
+    """Return whether every word of `text` occurs in one of `fields`."""
+    known = " ".join(fields).casefold()
+    return all(word in known for word in text.casefold().split())
+
+
 def printable(text: str, *, allowed: str = "\n") -> str:
     """Return `text` with `?` for each unprintable character, except those in `allowed`."""
     if text.isprintable():

@@ -61,6 +61,7 @@ def test_a_misspelt_name_is_answered_with_the_nearest(
         (("alerts", "ack", "--mode", "dfault"), "default"),
         (("alerts", "floor", "brt/*#latency_s", "7%"), "bert"),
         (("alerts", "list", "--state", "opn"), "open"),
+        (("alerts", "list", "--severity", "mnor"), "minor"),
     ],
 )
 def test_a_misspelt_value_is_answered_with_the_nearest(

@@ -104,12 +104,6 @@ def options_of(values: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted({value for value in values if value}))
 
 
-def has_words(text: str, fields: Sequence[str]) -> bool:
-    """Return whether every word of `text` occurs in one of `fields`."""
-    known = " ".join(fields).casefold()
-    return all(word in known for word in text.casefold().split())
-
-
 def is_within(at: datetime, *, since: str, until: str) -> bool:
     """Return whether `at` is in the time that a URL names; a last day is included whole."""
     first, last = moment_in(since), end_in(until)

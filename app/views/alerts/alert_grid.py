@@ -19,7 +19,7 @@ from compile_hud.app.components.table.columns import (
     VerdictColumn,
     data_table,
 )
-from compile_hud.app.components.table.filters import Filter, FilterBar, has_words, options_of
+from compile_hud.app.components.table.filters import Filter, FilterBar, options_of
 from compile_hud.app.ui.alert_text import alert_text, case_title
 from compile_hud.app.ui.urls import (
     ALL_STATES,
@@ -40,7 +40,8 @@ from compile_hud.app.views.alerts.event_table import (
 from compile_hud.app.views.alerts.event_title import case_chips, distinct_titles
 from compile_hud.db.records.alerts import LATE, Alert, AlertState, began
 from compile_hud.db.records.notifications import Severity
-from compile_hud.db.shared.text import short_revision
+from compile_hud.db.records.triage import search_fields
+from compile_hud.db.shared.text import has_words, short_revision
 
 _STATE_LABELS = {"": "open and acknowledged", ALL_STATES: "all"}
 # The severity that comes first is the worst.
@@ -149,12 +150,7 @@ def _searched(group: EventGroup, *, now: datetime) -> list[str]:
     states = states_text(group.alerts, now=now)
     titles = [group.title, group.short_title.text, cause_text(group), states]
     return titles + [
-        part
-        for alert in group.alerts
-        for part in (
-            *(alert.case.key, alert_text(alert).topic, alert.owner, alert.note),
-            *(alert.machine, alert.toolchain, alert.first_bad.revision),
-        )
+        part for alert in group.alerts for part in (alert_text(alert).topic, *search_fields(alert))
     ]
 
 

@@ -18,7 +18,7 @@ from compile_hud.app.components.table.columns import (
     TimeColumn,
     data_table,
 )
-from compile_hud.app.components.table.filters import has_words, is_within
+from compile_hud.app.components.table.filters import is_within
 from compile_hud.app.data.page_records import MachineMove
 from compile_hud.app.ui.format import outcome_label
 from compile_hud.app.ui.progress import progress_of
@@ -28,7 +28,7 @@ from compile_hud.db.records.imported import is_imported
 from compile_hud.db.records.results import Outcome, RunState
 from compile_hud.db.records.summaries import RunSummary
 from compile_hud.db.shared.model_code import revisions_text
-from compile_hud.db.shared.text import short_revision
+from compile_hud.db.shared.text import has_words, short_revision
 
 # The state of a run in progress without a heartbeat.
 SILENT = "silent"

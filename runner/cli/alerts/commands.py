@@ -20,6 +20,7 @@ from compile_hud.db.queries.alerts import (
     load_changes,
     load_series_settings,
 )
+from compile_hud.db.queries.judge_state import load_events
 from compile_hud.db.queries.model_sources import load_alert_diff
 from compile_hud.db.queries.results import load_result_summaries
 from compile_hud.db.queries.runs import load_last_ending, load_run
@@ -54,7 +55,15 @@ from compile_hud.runner.cli.alerts.outbox import (
     send_now,
     test_receivers,
 )
-from compile_hud.runner.cli.alerts.selection import AlertFilters, select_alerts, selecting
+from compile_hud.runner.cli.alerts.selection import (
+    AlertFilters,
+    ListFilters,
+    filter_alerts,
+    filtering,
+    no_fit_text,
+    select_alerts,
+    selecting,
+)
 from compile_hud.runner.cli.alerts.text import (
     changed_line,
     inherited_lines,
@@ -119,26 +128,25 @@ def alerts_group() -> None:
     show_default=True,
     help="Alerts in this state; may be repeated.",
 )
-@click.option("--owner", metavar="NAME", help="Alerts owned by NAME.")
+@filtering
 @json_option
 @with_workspace
 def list_alerts(
-    workspace: Workspace, *, states: tuple[str, ...], owner: str | None, as_json: bool
+    workspace: Workspace, *, states: tuple[str, ...], filters: ListFilters, as_json: bool
 ) -> None:
     """List the alerts, improvements too, the worst first."""
     requested = None if ALL_STATES in states else [AlertState(state) for state in states]
     store = workspace.store()
     every = load_alerts(store, states=requested)
-    alerts = worst_first(alert for alert in every if owner in (None, alert.owner))
+    events = load_events(store, ids={alert.event_id for alert in every})
+    alerts = worst_first(filter_alerts(every, filters, events=events))
     is_missing = say_when_missing(store)
     if as_json:
         print_json(alerts_json(alerts, workspace=workspace))
     elif alerts:
         print_alerts(alerts, at=workspace.dependencies.now())
     elif not is_missing:
-        is_every = requested is None and owner is None
-        message = "no alert yet" if is_every else "no such alert; --state all lists all"
-        click.echo(message, err=True)
+        click.echo(no_fit_text(store, filters, states=requested), err=True)
 
 
 @alerts_group.command("show")

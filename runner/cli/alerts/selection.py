@@ -1,8 +1,8 @@
-"""The alerts that a decision is about: named by their ids, or selected by what they have."""
+"""The alerts that a command lists or decides about: by their ids, or by filters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar
@@ -11,9 +11,13 @@ import click
 
 from compile_hud.db.errors import NotFoundError
 from compile_hud.db.queries.alerts import load_alert, load_alerts
-from compile_hud.db.records.alerts import Alert, AlertState
+from compile_hud.db.records.alerts import Alert, AlertState, Event, subject_text
+from compile_hud.db.records.triage import search_fields
+from compile_hud.db.shared.text import has_words, quoted
 from compile_hud.db.store import Store
 from compile_hud.models_zoo.catalog.spec import near_names
+from compile_hud.runner.analysis.alerts.severity import SEVERITY_RANKS, severity_of
+from compile_hud.runner.cli.option_types import NearestChoice
 from compile_hud.runner.cli.output import gather_options
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -40,16 +44,93 @@ class AlertFilters:
         return " ".join([*typed, *(["--all-open"] if self.all_open else [])])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListFilters:
+    """The filters of a command that lists alerts; all of them have to fit."""
+
+    event_id: str | None
+    model: str | None
+    mode: str | None
+    severity: str | None
+    machine: str | None
+    owner: str | None
+    text: str | None
+
+    def words(self) -> str:
+        """Return the filters as they were typed."""
+        pairs = (
+            *(("--event", self.event_id), ("--model", self.model), ("--mode", self.mode)),
+            *(("--severity", self.severity), ("--machine", self.machine)),
+            *(("--owner", self.owner), ("--text", self.text and quoted(self.text))),
+        )
+        return " ".join(f"{name} {value}" for name, value in pairs if value)
+
+
+_SHARED = (
+    click.option("--event", "event_id", metavar="ID", help="All alerts of this event."),
+    click.option("--model", metavar="GLOB", help="Alerts of these models."),
+    click.option("--mode", metavar="GLOB", help="Alerts of these modes or variants."),
+)
 selecting = gather_options(
     AlertFilters,
     name="selection",
+    options=(*_SHARED, click.option("--all-open", is_flag=True, help="Alerts that are open.")),
+)
+filtering = gather_options(
+    ListFilters,
+    name="filters",
     options=(
-        click.option("--event", "event_id", metavar="ID", help="All alerts of this event."),
-        click.option("--model", metavar="GLOB", help="Alerts of these models."),
-        click.option("--mode", metavar="GLOB", help="Alerts of these modes or variants."),
-        click.option("--all-open", is_flag=True, help="Alerts that are open."),
+        *_SHARED,
+        click.option(
+            "--severity",
+            type=NearestChoice(list(map(str, reversed(SEVERITY_RANKS)))),
+            help="Alerts of this severity.",
+        ),
+        click.option("--machine", metavar="GLOB", help="Alerts of these machines."),
+        click.option("--owner", metavar="NAME", help="Alerts owned by NAME."),
+        click.option("--text", metavar="WORDS", help="Alerts that have each of these words."),
     ),
 )
+
+
+def filter_alerts(
+    alerts: Iterable[Alert], filters: ListFilters, *, events: Mapping[str, Event]
+) -> list[Alert]:
+    """Return those of `alerts` that pass `filters`; `events` have the titles to search too."""
+    fitting = [
+        alert
+        for alert in _of_event(list(alerts), filters.event_id)
+        if _fits_model(alert, filters.model)
+        and fnmatchcase(alert.machine, filters.machine or "*")
+        and filters.severity in (None, severity_of(alert))
+        and filters.owner in (None, alert.owner)
+        and has_words(filters.text or "", _searched(alert, events=events))
+    ]
+    return _of_mode(fitting, filters.mode)
+
+
+def no_fit_text(
+    store: Store, filters: ListFilters, *, states: Collection[AlertState] | None
+) -> str:
+    """Return that no alert in one of `states` passes `filters`, and what to do; None for all."""
+    every = load_alerts(store)
+    if not every:
+        return f"no alert in the store {store.name} yet"
+    in_state = f" in state {', '.join(sorted(states))}" if states is not None else ""
+    fits = f" fits {filters.words()}" if filters.words() else ""
+    text = f"no alert{in_state}{fits} in the store {store.name}"
+    if near := _hint(every, filters):
+        return f"{text}{near}"
+    return f"{text}; --state all lists every one" if states is not None else text
+
+
+def _searched(alert: Alert, *, events: Mapping[str, Event]) -> list[str]:
+    event = events.get(alert.event_id)
+    return [
+        *search_fields(alert),
+        subject_text(alert.metric, kind=alert.kind, verdict=alert.verdict),
+        *(str(alert.state), str(alert.verdict), event.title if event else ""),
+    ]
 
 
 def select_alerts(
@@ -68,7 +149,7 @@ def select_alerts(
         return [load_alert(store, alert_id).id for alert_id in ids]
     states = {AlertState.OPEN} if selection.all_open else set(states)
     alerts = _of_event(load_alerts(store), selection.event_id)
-    alerts = [item for item in alerts if selection.model is None or _fits_model(item, selection)]
+    alerts = [item for item in alerts if _fits_model(item, selection.model)]
     alerts = [item for item in _of_mode(alerts, selection.mode) if item.state in states]
     if not alerts and selection.words() != "--all-open":
         names = ", ".join(sorted(states))
@@ -80,13 +161,16 @@ def select_alerts(
     return [item.id for item in alerts]
 
 
-def _hint(alerts: Sequence[Alert], selection: AlertFilters) -> str:
+def _hint(alerts: Sequence[Alert], selection: AlertFilters | ListFilters) -> str:
     """Return the names of alerts that are like those of the filters."""
     cases = [alert.case for alert in alerts]
     typed = [
         (selection.model, {case.model for case in cases}),
         (selection.mode, {name for case in cases for name in (case.variant, case.mode)}),
     ]
+    if isinstance(selection, ListFilters):
+        typed.append((selection.machine, {alert.machine for alert in alerts}))
+        typed.append((selection.owner, {alert.owner for alert in alerts}))
     near = [
         near_names(name, sorted(known))
         for name, known in typed
@@ -95,8 +179,8 @@ def _hint(alerts: Sequence[Alert], selection: AlertFilters) -> str:
     return f". Did you mean {', '.join(filter(None, near))}?" if any(near) else ""
 
 
-def _fits_model(alert: Alert, selection: AlertFilters) -> bool:
-    return fnmatchcase(alert.case.model, selection.model or "*")
+def _fits_model(alert: Alert, model: str | None) -> bool:
+    return fnmatchcase(alert.case.model, model or "*")
 
 
 def _of_mode(alerts: Sequence[Alert], mode: str | None) -> list[Alert]:

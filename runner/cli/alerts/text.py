@@ -50,12 +50,14 @@ def verdict_text(alert: Alert) -> str:
 
 def print_alerts(alerts: Sequence[Alert], *, at: datetime) -> None:
     """Print a row for each alert as it is at `at`."""
+    has_machines = len({alert.machine for alert in alerts}) > 1
     has_toolchains = len({alert.toolchain for alert in alerts}) > 1
     has_owners = any(alert.owner for alert in alerts)
     rows = [
         (
             alert.id[:SHOWN_ID_LENGTH],
             alert.case.key,
+            *([alert.machine] if has_machines else []),
             *([alert.toolchain] if has_toolchains else []),
             _subject(alert),
             state_text(alert, at=at),
@@ -70,7 +72,8 @@ def print_alerts(alerts: Sequence[Alert], *, at: datetime) -> None:
         for alert in alerts
     ]
     names = (
-        *("id", "case", *(["toolchain"] if has_toolchains else []), "metric", "state"),
+        *("id", "case", *(["machine"] if has_machines else [])),
+        *(*(["toolchain"] if has_toolchains else []), "metric", "state"),
         *(*(["owner"] if has_owners else []), "verdict"),
     )
     columns = [

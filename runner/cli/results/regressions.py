@@ -14,6 +14,12 @@ from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.triage import worst_first
 from compile_hud.db.store import Store
 from compile_hud.runner.alerting.payload import alerts_json
+from compile_hud.runner.cli.alerts.selection import (
+    ListFilters,
+    filter_alerts,
+    filtering,
+    no_fit_text,
+)
 from compile_hud.runner.cli.alerts.text import print_alerts
 from compile_hud.runner.cli.option_types import NearestChoice
 from compile_hud.runner.cli.output import json_option, print_json, say_when_empty, with_workspace
@@ -33,20 +39,25 @@ ALL_STATES = "all"
     show_default=True,
     help="Alerts in this state; all includes improvements.",
 )
+@filtering
 @json_option
 @with_workspace
-def regressions(workspace: Workspace, *, states: tuple[str, ...], as_json: bool) -> None:
+def regressions(
+    workspace: Workspace, *, states: tuple[str, ...], filters: ListFilters, as_json: bool
+) -> None:
     """List the alerts, the worst first."""
     has_all = ALL_STATES in states
     requested = None if has_all else [AlertState(state) for state in states]
     store = workspace.store()
+    every = load_alerts(store, states=requested)
+    events = load_events(store, ids={alert.event_id for alert in every})
     alerts = worst_first(
         alert
-        for alert in load_alerts(store, states=requested)
+        for alert in filter_alerts(every, filters, events=events)
         if has_all or alert.verdict is Verdict.REGRESSION
     )
     if not alerts and not say_when_empty(store) and not as_json:
-        click.echo(f"no alert in this state in the store {store.name}", err=True)
+        click.echo(no_fit_text(store, filters, states=requested), err=True)
     if as_json:
         print_json(alerts_json(alerts, workspace=workspace))
     if as_json or not alerts:

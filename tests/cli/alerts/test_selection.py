@@ -10,7 +10,8 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.queries.alerts import load_alert, load_alerts, load_changes
-from compile_hud.db.records.alerts import AlertState
+from compile_hud.db.queries.judge_state import save_judge_states
+from compile_hud.db.records.alerts import AlertState, Event, EventKind
 from tests.support.builders import START, make_alert, make_case, make_run
 from tests.support.stores.stored_results import save_alerts
 from tests.support.terminal import Terminal
@@ -68,6 +69,47 @@ def test_filters_select_what_is_ongoing(
     assert {(item.alert_id, item.by) for item in load_changes(terminal.store())} == {
         (id, "ada") for id in changed
     }
+
+
+@pytest.mark.parametrize(
+    ("filters", "listed"),
+    [
+        (["--model", "sw*", "--mode", QUIET], {"a2"}),
+        (["--state", "all", "--model", "swin"], {"a1", "a2", "a5"}),
+        (["--event", "e-d"], {"a3", "a4"}),
+        (["--severity", "severe"], {"b1"}),
+        (["--severity", "minor", "--model", "d*"], {"b2"}),
+        (["--machine", "work*"], {"b1", "b2"}),
+        (["--owner", "ada"], {"b1"}),
+        (["--text", "driver TRAINING"], {"b2"}),
+        (["--text", "acknowledged"], {"a4"}),
+        (["--text", "eleven cases"], {"a1", "a2"}),
+    ],
+)
+def test_the_list_takes_the_filters_of_the_page(
+    terminal: Terminal, filters: list[str], listed: set[str]
+) -> None:
+    severe = make_alert("b1", case=make_case("dit"), change_pct=80.0)
+    minor = make_alert("b2", case=make_case("dit", phase="training"), change_pct=2.0)
+    owned = dataclasses.replace(severe, machine="workstation", owner="ada")
+    caused = dataclasses.replace(minor, machine="workstation", cause_text="the driver changed")
+    for alert in (owned, caused):
+        save_alerts(terminal.store(), [alert])
+    event = Event(id="e-swin", kind=EventKind.REVISION, title="eleven cases: slower", size=11)
+    save_judge_states(terminal.store(), judged={}, events=[event], event_ids={"e-swin"})
+    shown = terminal.json("alerts", "list", *filters, "--json")
+    assert {item["id"] for item in shown} == listed
+
+
+def test_filters_without_a_match_are_named(terminal: Terminal, words: SnapshotAssertion) -> None:
+    for filters in (
+        ["--machine", "bxo", "--text", "two words"],
+        ["--model", "swin", "--severity", "severe"],
+        ["--state", "all", "--owner", "eve"],
+    ):
+        result = terminal.hud("alerts", "list", *filters)
+        assert (result.exit_code, result.stdout) == (0, "")
+        assert result.stderr == words
 
 
 def test_the_answer_names_what_changed(terminal: Terminal, words: SnapshotAssertion) -> None:

@@ -88,6 +88,16 @@ def test_regressions_name_the_toolchain_where_there_are_several(terminal: Termin
     assert sorted(line.split()[2] for line in lines) == ["nightly", "stable"]
 
 
+def test_a_table_names_the_machine_where_there_are_several(terminal: Terminal) -> None:
+    put_alerts(terminal, make_alert("a"))
+    assert "machine" not in terminal.hud("regressions").stdout
+    put_alerts(terminal, dataclasses.replace(make_alert("b"), machine="workstation"))
+    for command in (("regressions",), ("alerts", "list"), ("alerts", "ack", "--all-open")):
+        heading, *lines = terminal.hud(*command).stdout.splitlines()
+        assert heading.split()[:4] == ["id", "case", "machine", "metric"], command
+        assert sorted(line.split()[2] for line in lines) == ["box", "workstation"]
+
+
 def test_the_confirmation_is_shown_next_to_the_verdict(
     terminal: Terminal, words: SnapshotAssertion
 ) -> None:
@@ -114,8 +124,17 @@ def test_the_confirmation_is_shown_next_to_the_verdict(
 
 def test_no_regression_is_reported(terminal: Terminal) -> None:
     terminal.store().save_run(make_run())
-    text = "no alert in this state in the store .hud/store.duckdb\n"
+    text = "no alert in the store .hud/store.duckdb yet\n"
     assert terminal.hud("regressions").stderr == text
+    put_alerts(terminal, make_alert("a", state="noise"))
+    text = "no alert in state open in the store .hud/store.duckdb; --state all lists every one\n"
+    assert terminal.hud("regressions").stderr == text
+
+
+def test_regressions_take_the_filters_of_the_alert_list(terminal: Terminal) -> None:
+    put_alerts(terminal, make_alert("a"), make_alert("b", case=make_case("vit")))
+    (shown,) = terminal.json("regressions", "--model", "vit", "--json")
+    assert shown["id"] == "b"
 
 
 def test_alerts_of_one_event_are_one_notification(
