@@ -184,7 +184,8 @@ class EventPage:
 class AlertPage:
     """Everything the page of one alert shows; `changes` come oldest first.
 
-    `num_other_alerts` is the number of other alerts of its event. `series` is the one that shows
+    `event_title` is the title of its event, as the list has it, and `num_other_alerts` the number
+    of other alerts of it. `series` is the one that shows
     the alert, with this alert only; None when the store no longer has it. `fails_now` is the
     present outcome of a case that still fails, if it differs from that of the alert. `profiled` are
     the ids of the runs that have kernels of its case. `code` is the change of the model's code
@@ -198,6 +199,7 @@ class AlertPage:
     num_other_alerts: int
     series: SeriesPage | None
     changes: tuple[AlertChange, ...]
+    event_title: str = ""
     fails_now: str = ""
     profiled: frozenset[str] = frozenset()
     code: ModelCodeDiff | None = None

@@ -18,6 +18,7 @@ from compile_hud.app.data.page_records import (
 from compile_hud.app.data.series import load_series_page
 from compile_hud.app.data.store import StoreVersion
 from compile_hud.app.ui.alert_text import alert_text
+from compile_hud.app.views.alerts.event_table import EventGroup
 from compile_hud.db.errors import NotFoundError
 from compile_hud.db.queries.alerts import (
     has_alerts,
@@ -37,6 +38,7 @@ from compile_hud.db.records.alerts import OUTCOME, Alert, AlertState
 from compile_hud.db.records.notifications import Severity
 from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.summaries import ResultSummary
+from compile_hud.db.records.triage import worst_first
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.alerts.severity import severity_of
 from compile_hud.runner.analysis.alerts.triage import needs_reason
@@ -125,11 +127,14 @@ def load_alert_page(at: StoreVersion, alert_id: str) -> AlertPage:
             toolchain=alert.toolchain,
         )
         series = dataclasses.replace(page, alerts=(alert,))
-    of_event = load_alerts_of_event(store, alert.event_id) if alert.event_id else ()
+    of_event = load_alerts_of_event(store, alert.event_id) if alert.event_id else (alert,)
+    event = load_events(store, ids=[alert.event_id]).get(alert.event_id)
+    group = EventGroup(event=event, alerts=tuple(worst_first(of_event)))
     return AlertPage(
         alert=alert,
         text=text,
-        event=load_events(store, ids=[alert.event_id]).get(alert.event_id),
+        event=event,
+        event_title=group.short_title.text,
         num_other_alerts=sum(other.id != alert.id for other in of_event),
         series=series,
         changes=load_changes(store, alert_id=alert.id),

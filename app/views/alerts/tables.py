@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from compile_hud.app.data.page_records import AlertPage
-from compile_hud.app.ui.alert_text import alert_text, event_words
+from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.app.ui.format import local_moment
 from compile_hud.app.ui.html import Cell, HtmlColumn, Note, key_values, table, time_cell
 from compile_hud.app.ui.urls import decide_url, event_url, kernels_url, run_url
@@ -88,12 +88,12 @@ def _end_cell(seen: RunRef | None, page: AlertPage) -> Cell:
 def _event_fact(page: AlertPage) -> list[tuple[str, Cell]]:
     if page.event is None:
         return []
-    words = event_words(page.event.title, page.alert)
+    title = page.event_title
     if not page.num_other_alerts:
-        return [("event", Cell(text=words))]
+        return [("event", Cell(text=title))]
     others = counted(page.num_other_alerts, "other alert")
     href = event_url(page.event.id)
-    return [("event", Cell(text=words, href=href, notes=(Note(text=others),)))]
+    return [("event", Cell(text=title, href=href, notes=(Note(text=others),)))]
 
 
 def decidable(alerts: Sequence[Alert], state: AlertState) -> list[Alert]:

@@ -107,8 +107,27 @@ def test_page_of_an_event_has_its_title_its_facts_and_its_alerts(
 @pytest.mark.usefixtures("store")
 def test_alert_leads_to_its_event_which_reports_how_many_others_it_has(open_page: OpenPage) -> None:
     page = open_page("alerts", alert="vit")
-    assert f"event {STORED} 3 other alerts" in text_of(page)
+    assert f"event {WORDS} 3 other alerts" in text_of(page)
     assert f"alerts?event={EVENT.id}" in links_of(page)
+
+
+def test_event_of_one_case_has_the_title_of_the_list_on_the_page_of_its_alert(
+    store: Store, open_page: OpenPage
+) -> None:
+    """The stored title begins with the key of the case."""
+    case = make_case("gpt2")
+    title = f"{case.key}: slower by 20.0 % since {make_alert().first_bad.revision} (stable on box)"
+    event = Event(id="event-2", kind=EventKind.CASE, title=title, size=1)
+    alert = make_alert("single", case=case)
+    save_alerts(store, [dataclasses.replace(alert, event_id=event.id)])
+    save_judge_states(store, judged={}, events=[event], event_ids={event.id})
+    (listed,) = (
+        row["event"]
+        for row in cells_of_rows(open_page("alerts"), "events")
+        if "gpt2" in row["event"]
+    )
+    assert listed == "gpt2 / default: 20.0 % slower"
+    assert f"event {listed} alert single" in text_of(open_page("alerts", alert="single"))
 
 
 @pytest.mark.usefixtures("store")
