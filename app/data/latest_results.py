@@ -115,7 +115,7 @@ def load_silent_schedulers() -> Mapping[str, SchedulerState]:
     By machine; empty while the store cannot be read, since the page reports that anyway.
     """
     now = clock.now()
-    return {item.machine: item for item in load_schedulers() if item.is_late(now=now)}
+    return {item.machine: item for item in load_schedulers() if item.is_silent(now=now)}
 
 
 def load_schedulers() -> tuple[SchedulerState, ...]:

@@ -23,9 +23,15 @@ from compile_hud.app.data.operations import OperationalFigures, desk
 from compile_hud.app.server.prometheus import MEDIA_TYPE, exposition
 from compile_hud.app.server.separate_threads import run_separately
 from compile_hud.db.engine.connection_cache import CONNECTION_CACHE
+from compile_hud.db.jobs.health import SchedulerStatus
 
 _METHODS: Final = ["GET", "HEAD"]
 _HEADERS: Final = {"Cache-Control": "no-store"}
+_READINESS_WORDS: Final = {
+    SchedulerStatus.ALIVE: "ok",
+    SchedulerStatus.SILENT: "late",
+    SchedulerStatus.SYNTHETIC: "synthetic",
+}
 
 
 def metrics_routes() -> list[Route]:
@@ -83,9 +89,7 @@ def _readiness(answer: OperationalFigures) -> Response:
     schedulers = answer.operations.health.schedulers if answer.operations else ()
     document = {
         "store": "ok" if answer.operations else answer.error,
-        "schedulers": {
-            item.machine: "late" if item.is_late(now=now) else "ok" for item in schedulers
-        },
+        "schedulers": {item.machine: _READINESS_WORDS[item.status(now=now)] for item in schedulers},
         "connection_cache": CONNECTION_CACHE.problem or "ok",
     }
     return JSONResponse(document, status_code=200 if answer.operations else 503, headers=_HEADERS)

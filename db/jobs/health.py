@@ -12,6 +12,7 @@ from sqlalchemy import delete, func, insert, select
 
 from compile_hud.db.jobs.queue import OPEN_STATES, JobState, QueuedJob, queued_job
 from compile_hud.db.records.results import RunState
+from compile_hud.db.records.string_enum import StrEnum
 from compile_hud.db.rows.mapping import utc
 from compile_hud.db.schema.tables import JobTable, RunTable, SchedulerTable
 from compile_hud.db.store import Store
@@ -56,6 +57,14 @@ class DiskState:
     total_bytes: int
 
 
+class SchedulerStatus(StrEnum):
+    """The state of a scheduler by its heartbeats; a synthetic store has no process."""
+
+    ALIVE = "alive"
+    SILENT = "silent"
+    SYNTHETIC = "synthetic"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerState:
     """The last report of a scheduler; `current_job` is empty while it waits.
@@ -76,21 +85,20 @@ class SchedulerState:
     num_waiting: int = 0
     num_broken: int = 0
 
-    def is_late(self, *, now: datetime) -> bool:
-        """Return whether its last heartbeat is so old that it has probably ended.
+    def status(self, *, now: datetime) -> SchedulerStatus:
+        """Return its status, from which pages, metrics and readiness say if it runs."""
+        if self.version == SYNTHETIC_VERSION:
+            return SchedulerStatus.SYNTHETIC
+        is_silent = now - self.heartbeat_at > LATE_AFTER
+        return SchedulerStatus.SILENT if is_silent else SchedulerStatus.ALIVE
 
-        The report of a synthetic store has no process that could have ended.
-        """
-        return not self.is_synthetic and now - self.heartbeat_at > LATE_AFTER
+    def is_silent(self, *, now: datetime) -> bool:
+        """Return whether its last heartbeat is so old that it has probably ended."""
+        return self.status(now=now) is SchedulerStatus.SILENT
 
     def is_alive(self, *, now: datetime) -> bool:
         """Return whether a process sends heartbeats, and so executes requests."""
-        return not self.is_synthetic and not self.is_late(now=now)
-
-    @property
-    def is_synthetic(self) -> bool:
-        """Return whether it is the report of a synthetic store."""
-        return self.version == SYNTHETIC_VERSION
+        return self.status(now=now) is SchedulerStatus.ALIVE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

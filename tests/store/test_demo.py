@@ -11,7 +11,7 @@ import pytest
 
 from compile_hud.db.alerts.annotations import load_annotations
 from compile_hud.db.errors import MixedStoreError
-from compile_hud.db.jobs.health import load_health
+from compile_hud.db.jobs.health import SchedulerStatus, load_health
 from compile_hud.db.queries.alerts import load_alerts
 from compile_hud.db.queries.kernels import load_profiled
 from compile_hud.db.queries.results import load_result, load_result_summaries
@@ -259,8 +259,10 @@ def test_compiled_cases_have_the_costs_of_the_compiler_and_the_guards() -> None:
 def test_there_are_a_schedule_a_study_and_an_annotation(demo: Store) -> None:
     (scheduler,) = load_health(demo).schedulers
     # It is no process that could fall silent, or execute a request.
-    assert not scheduler.is_late(now=NOON + timedelta(days=1))
-    assert not scheduler.is_alive(now=NOON)
+    for now in (NOON, NOON + timedelta(days=1)):
+        assert scheduler.status(now=now) is SchedulerStatus.SYNTHETIC
+        assert not scheduler.is_silent(now=now)
+        assert not scheduler.is_alive(now=now)
     assert scheduler.schedules[0].next_at == NOON.replace(day=21, hour=2, minute=30)
     assert len(load_suite_runs(demo, FAMILIES.suite)) == 1
     assert len(load_annotations(demo)) == 1

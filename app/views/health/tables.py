@@ -82,9 +82,9 @@ _DEAD_COLUMNS = (
 def troubles(page: HealthPage, *, now: datetime) -> list[str]:
     """Return a sentence with a remedy for each problem, the worst first."""
     sentences: list[str] = []
-    for scheduler in sorted(page.health.schedulers, key=lambda item: not item.is_late(now=now)):
+    for scheduler in sorted(page.health.schedulers, key=lambda item: not item.is_silent(now=now)):
         sentences += _of_scheduler(scheduler, now=now)
-    if page.health.open_jobs and not _alive(page, now=now):
+    if page.health.open_jobs and not any(item.is_alive(now=now) for item in page.health.schedulers):
         num = len(page.health.open_jobs)
         sentences.append(
             f"{counted(num, 'job')} waits and no scheduler takes it: hud up or hud schedule."
@@ -112,7 +112,7 @@ def troubles(page: HealthPage, *, now: datetime) -> list[str]:
 
 def _of_scheduler(scheduler: SchedulerState, *, now: datetime) -> list[str]:
     machine = scheduler.machine
-    if scheduler.is_late(now=now):
+    if scheduler.is_silent(now=now):
         silent = duration((now - scheduler.heartbeat_at).total_seconds())
         return [
             f"The scheduler of {machine} has been silent for {silent}, so nothing is measured there"
@@ -139,11 +139,16 @@ def is_full(disk: DiskState) -> bool:
 
 
 def wellness(page: HealthPage, *, now: datetime) -> str:
-    """Return a sentence on current activity, for a store with a scheduler and without problems."""
+    """Return a sentence on current activity, for a store with a scheduler and without problems.
+
+    A scheduler of a synthetic store is an example and does not run.
+    """
     health = page.health
-    alive = _alive(page, now=now)
+    alive = [item for item in health.schedulers if item.is_alive(now=now)]
     coming = [item.next_at for one in alive for item in one.schedules if item.next_at is not None]
     when = f", the next run {in_words(min(coming), now=now)}" if coming else ""
+    if not alive:
+        return "The scheduler is an example, as the runs of this synthetic store are. Nothing runs."
     runs = counted(health.num_running, "run")
     return (
         f"Healthy: {counted(len(alive), 'scheduler')} running, {runs} in progress,"
@@ -163,8 +168,8 @@ def scheduler_table(page: HealthPage, *, now: datetime) -> str:
         (
             Cell(text=item.machine, style="strong"),
             Cell(
-                text="silent" if item.is_late(now=now) else "alive",
-                style="strong" if item.is_late(now=now) else "",
+                text=str(item.status(now=now)),
+                style="strong" if item.is_silent(now=now) else "",
             ),
             Cell(text=item.current_job or "waits", style="prose"),
             Cell(text=age(item.heartbeat_at, now=now), title=moment(item.heartbeat_at)),
@@ -179,8 +184,9 @@ def scheduler_table(page: HealthPage, *, now: datetime) -> str:
 
 
 def next_table(page: HealthPage, *, now: datetime) -> str:
-    """Return a row for each schedule of those that are alive, the soonest first, "" for none."""
-    upcoming = [(one, item) for one in _alive(page, now=now) for item in one.schedules]
+    """Return a row for each schedule of those not silent, the soonest first, "" for none."""
+    schedulers = [item for item in page.health.schedulers if not item.is_silent(now=now)]
+    upcoming = [(one, item) for one in schedulers for item in one.schedules]
     upcoming.sort(key=lambda pair: (pair[1].next_at is None, pair[1].next_at or now, pair[1].name))
     rows = [
         (
@@ -299,10 +305,6 @@ def dead_table(dead: Iterable[Notification], *, now: datetime) -> str:
         for item in dead
     ]
     return _table(_DEAD_COLUMNS, rows, label="failed messages")
-
-
-def _alive(page: HealthPage, *, now: datetime) -> list[SchedulerState]:
-    return [item for item in page.health.schedulers if not item.is_late(now=now)]
 
 
 def _table(columns: Sequence[HtmlColumn], rows: Sequence[Sequence[Cell]], *, label: str) -> str:

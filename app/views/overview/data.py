@@ -68,8 +68,7 @@ def load_status(
     items, num_hidden = open_items(state, results.alerts, now=now, newest_runs=results.newest_runs)
     others = [alert for alert in overview.alerts if alert.machine != machine]
     elsewhere, _ = open_items(CaseState(), others, now=now, newest_runs=())
-    alive = [item for item in load_schedulers() if not item.is_late(now=now)]
-    here = [item for item in alive if item.machine == machine]
+    here = [item for item in load_schedulers() if item.machine == machine]
     runs = [item.run for item in overview.runs]
     return OverviewStatus(
         machine=machine,
@@ -82,8 +81,8 @@ def load_status(
         learning=learning_text(overview.runs, machine=machine, toolchain=toolchain),
         run=run,
         has_previous_run=run is not None and has_previous_run(run.run.id, runs),
-        next_run=next_run(here, now=now),
-        has_scheduler=bool(here),
+        next_run=next_run([item for item in here if not item.is_silent(now=now)], now=now),
+        has_scheduler=any(item.is_alive(now=now) for item in here),
     )
 
 

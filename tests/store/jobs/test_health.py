@@ -11,6 +11,7 @@ from compile_hud.db.jobs.health import (
     DiskState,
     Health,
     SchedulerState,
+    SchedulerStatus,
     ScheduleState,
     load_health,
     save_scheduler,
@@ -62,8 +63,12 @@ def test_a_sign_of_life_makes_no_page_load_again(store: Store) -> None:
 
 
 def test_a_scheduler_is_late_after_three_beats() -> None:
-    assert not STATE.is_late(now=START + LATE_AFTER)
-    assert STATE.is_late(now=START + LATE_AFTER + timedelta(seconds=1))
+    assert STATE.is_alive(now=START + LATE_AFTER)
+    assert not STATE.is_silent(now=START + LATE_AFTER)
+    after = START + LATE_AFTER + timedelta(seconds=1)
+    assert STATE.status(now=after) is SchedulerStatus.SILENT
+    assert STATE.is_silent(now=after)
+    assert not STATE.is_alive(now=after)
     assert STATE.is_alive(now=START + LATE_AFTER)
     assert not STATE.is_alive(now=START + LATE_AFTER + timedelta(seconds=1))
 

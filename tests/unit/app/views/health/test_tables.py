@@ -10,6 +10,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.app.data.health import HealthPage
+from compile_hud.app.server.prometheus import exposition
 from compile_hud.app.views.health.tables import (
     device_table,
     disk_table,
@@ -18,10 +19,19 @@ from compile_hud.app.views.health.tables import (
     job_table,
     next_table,
     receiver_table,
+    scheduler_table,
     troubles,
     wellness,
 )
-from compile_hud.db.jobs.health import DeviceState, DiskState, Health, SchedulerState, ScheduleState
+from compile_hud.db.jobs.health import (
+    SYNTHETIC_VERSION,
+    DeviceState,
+    DiskState,
+    Health,
+    SchedulerState,
+    ScheduleState,
+)
+from compile_hud.db.jobs.operations import Operations
 from compile_hud.db.jobs.queue import JobState, QueuedJob
 from compile_hud.db.records.notifications import NotificationState
 from tests.support.builders import START
@@ -80,6 +90,34 @@ def test_where_all_is_well_the_page_says_what_is_next(words: SnapshotAssertion) 
     page = page_of(SCHEDULER)
     assert troubles(page, now=NOW) == []
     assert wellness(page, now=NOW) == (words)
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "is_up"),
+    [
+        ({}, "alive", 1.0),
+        ({"heartbeat_at": NOW - timedelta(minutes=10)}, "silent", 0.0),
+        ({"version": SYNTHETIC_VERSION}, "synthetic", 0.0),
+    ],
+)
+def test_a_scheduler_is_up_in_metrics_where_the_page_calls_it_alive(
+    changes: dict[str, Any], status: str, is_up: float, words: SnapshotAssertion
+) -> None:
+    page = page_of(dataclasses.replace(SCHEDULER, **changes))
+    content = scheduler_table(page, now=NOW)
+    others = {"alive", "silent", "synthetic"} - {status}
+    assert f">{status}<" in content
+    assert not any(f">{other}<" in content for other in others)
+    figures = Operations(
+        store_version=1,
+        health=page.health,
+        last_runs=(),
+        num_alerts={},
+        num_muted_alerts={},
+        num_notifications={},
+    )
+    assert f'hud_scheduler_up{{machine="box"}} {is_up:g}' in exposition(figures, now=NOW)
+    assert (troubles(page, now=NOW) or [wellness(page, now=NOW)]) == words
 
 
 def test_a_silent_scheduler_is_the_trouble_and_its_schedules_are_not_coming(
