@@ -26,6 +26,8 @@ _IS_RIGHT = f"width - {_X} > min({_LABEL_PX}, {_X})"
 _LABEL_LIMIT = f"max(1, ({_IS_RIGHT} ? width - {_X} : {_X}) - {_LABEL_GAP})"
 # Pixels from a point down to its label, and up.
 _BELOW, _ABOVE = 13, -8
+# The height of a label.
+_LINE_PX = 14
 
 
 def modes_spec(rows: Sequence[Row], *, cache: str) -> dict[str, Any]:
@@ -51,6 +53,7 @@ def modes_spec(rows: Sequence[Row], *, cache: str) -> dict[str, Any]:
         alt.Tooltip("shown:N", title="speedup"),
         alt.Tooltip("compile:N", title=f"{cache} compile time"),
         alt.Tooltip("memory:N", title="peak memory"),
+        alt.Tooltip("front:N", title="Pareto front"),
     ]
     eager = chart_of([{"one": 1.0}]).mark_rule(color=NEUTRAL, strokeDash=[4, 3])
     layers = [
@@ -58,7 +61,7 @@ def modes_spec(rows: Sequence[Row], *, cache: str) -> dict[str, Any]:
         chart_of([{"one": 1.0, "label": "eager"}])
         .mark_text(align="left", dx=4, dy=-8, fontSize=12, color=NEUTRAL)
         .encode(x=alt.value(0), y=alt.Y("one:Q", **axis), text="label:N"),
-        chart_of([row for row in rows if row["is_front"] and row["is_on_line"]])
+        chart_of([row for row in rows if row["is_on_line"]])
         .mark_line(color=NEUTRAL, strokeWidth=1.5)
         .encode(x=x, y=y),
         base.mark_rule(color=NEUTRAL, opacity=0.7).encode(
@@ -74,7 +77,7 @@ def modes_spec(rows: Sequence[Row], *, cache: str) -> dict[str, Any]:
         .mark_text(
             align=alt.ExprRef(f"{_IS_RIGHT} ? 'left' : 'right'"),
             dx=alt.ExprRef(f"{_IS_RIGHT} ? {_LABEL_GAP} : -{_LABEL_GAP}"),
-            dy=alt.ExprRef("datum.dy"),
+            dy=alt.ExprRef(f"{_IS_RIGHT} ? datum.dy_right : datum.dy_left"),
             fontSize=12,
             color=NEUTRAL,
             limit=alt.ExprRef(_LABEL_LIMIT),
@@ -89,22 +92,45 @@ def modes_legend(rows: Sequence[Row]) -> tuple[LegendItem, ...]:
     items = [LegendItem(sign="point-bar", text="on the Pareto front, 95 % interval of the speedup")]
     if any(not row["is_front"] for row in rows):
         items.append(LegendItem(sign="hollow", text="not on the front"))
-    if sum(row["is_front"] and row["is_on_line"] for row in rows) > 1:
+    if sum(row["is_on_line"] for row in rows) > 1:
         items.append(LegendItem(sign="line", text="front of speedup and compile time"))
     return (*items, LegendItem(sign="level", text="eager"))
 
 
 def _labelled(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Return `rows` with the side of each label: away from the nearest point above or below."""
+    """Return `rows` with the height of each label on the right and on the left of its point.
+
+    A label lies away from the line on its side, or else from the nearest point above or below.
+    """
     speedups = [row["speedup"] for row in rows]
-    labelled = []
+    line = [row for row in rows if row["is_on_line"]]
+    labelled: list[dict[str, Any]] = []
     for row in rows:
-        up = min((item - row["speedup"] for item in speedups if item > row["speedup"]), default=inf)
-        down = min(
-            (row["speedup"] - item for item in speedups if item < row["speedup"]), default=inf
-        )
-        labelled.append({**row, "dy": _ABOVE if down < up else _BELOW})
+        own = row["speedup"]
+        up = min((item - own for item in speedups if item > own), default=inf)
+        down = min((own - item for item in speedups if item < own), default=inf)
+        free = _ABOVE if down < up else _BELOW
+        sides = {"dy_right": free, "dy_left": free}
+        if row["is_on_line"]:
+            index = line.index(row)
+            if index + 1 < len(line):
+                sides["dy_right"] = _BELOW if line[index + 1]["speedup"] >= own else _ABOVE
+            if index:
+                sides["dy_left"] = _ABOVE if line[index - 1]["speedup"] <= own else _BELOW
+        # In a narrow chart a label on the left meets those on the right of quicker modes.
+        heights = [_y(other, rows) + other["dy_right"] for other in labelled]
+        step = _LINE_PX if sides["dy_left"] > 0 else -_LINE_PX
+        while any(abs(_y(row, rows) + sides["dy_left"] - at) < _LINE_PX for at in heights):
+            sides["dy_left"] += step
+        labelled.append({**row, **sides})
     return labelled
+
+
+def _y(row: Row, rows: Sequence[Row]) -> float:
+    """Return about how many pixels the speedup of `row` lies below the top of the chart."""
+    bounds = [1.0, *(other[name] for other in rows for name in ("low", "high"))]
+    span = max(bounds) - min(bounds)
+    return _HEIGHT * (max(bounds) - row["speedup"]) / span if span else 0.0
 
 
 def _domain(rows: Sequence[Row]) -> tuple[float, float]:

@@ -13,6 +13,7 @@ from compile_hud.app.views.modes.data import GroupSection
 from compile_hud.runner.analysis.modes.answers import (
     about,
     calls_text,
+    front_text,
     gain_text,
     ratio_text,
     shipped_mode,
@@ -129,8 +130,8 @@ def mode_table(group: ModeGroup) -> str:
                 notes=(Note(text=f"{group.num_ok(mode.variant)} ok"),),
             ),
             Cell(
-                text=f"no: {', '.join(mode.beaten_by)}" if mode.beaten_by else "yes",
-                style="quiet wraps" if mode.beaten_by else "strong",
+                text=front_text(mode),
+                style="strong wraps" if mode.is_on_front else "quiet wraps",
             ),
         )
         for mode in modes
@@ -184,8 +185,10 @@ def calls_table(group: ModeGroup) -> str:
 
 
 def chart_rows(group: ModeGroup) -> list[dict[str, Any]]:
-    """Return a row for each mode, by compile time: speedup, memory, whether it is on the front."""
-    modes = group.choice.modes
+    """Return a row for each mode, by compile time: speedup, memory, membership in the front.
+
+    The line joins the modes of the front, without those that only their memory keeps there.
+    """
     rows = [
         {
             "mode": mode.variant,
@@ -197,15 +200,11 @@ def chart_rows(group: ModeGroup) -> list[dict[str, Any]]:
             "memory": "-" if mode.memory is None else f"{mode.memory.value:.2f}x of eager",
             "shown": ratio_text(mode.speedup),
             "compile": quantity(mode.compile_s.value, "s"),
-            "is_front": not mode.beaten_by,
-            # A mode that is on the front only for its memory lies below the line.
-            "is_on_line": all(
-                other.speedup.value <= mode.speedup.value
-                for other in modes
-                if other.compile_s.value < mode.compile_s.value
-            ),
+            "front": front_text(mode),
+            "is_front": mode.is_on_front,
+            "is_on_line": mode.is_on_line,
         }
-        for mode in modes
+        for mode in group.choice.modes
     ]
     return sorted(rows, key=lambda row: float(str(row["compile_s"])))
 

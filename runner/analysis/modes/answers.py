@@ -93,6 +93,13 @@ def calls_text(calls: Estimate) -> str:
     return texts[0] + (f" [{texts[1]}, {texts[2]}]" if texts[1] != texts[2] else "")
 
 
+def front_text(mode: ModeCost) -> str:
+    """Return whether a mode is on the Pareto front; of one that is not, the modes that beat it."""
+    if not mode.is_on_front:
+        return f"no: {', '.join(mode.beaten_by)}"
+    return "yes" if mode.is_on_line else "yes, for its memory"
+
+
 def about(calls: float) -> str:
     """Return a number of calls with two significant digits: `1,300`, `45 million`."""
     rounded = float(f"{calls:.1e}")

@@ -5,7 +5,8 @@ speedup and a compile time in every mode. Its interval is that of `study_tables`
 another in one of the three where its interval lies wholly on the better side. Compile time and
 memory of one launch have no interval: a difference below the relevance floor of their metric does
 not count. A mode is on the Pareto front unless another mode beats it in one and is beaten by it in
-none. Modes with no such difference in two of the three are decided by the third, and in all three
+none. One that only its memory keeps there is not on the line of speed and compile time. Modes with
+no such difference in two of the three are decided by the third, and in all three
 by simplicity. A mode with the code of a simpler one for most models never replaces it. Not
 compiling is a point too (1x, 0 s, 1x). A mode is worth compiling for if its gain reaches the floor
 and its interval lies above none. For a model, the time of N calls relative to eager is
@@ -28,6 +29,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.string_enum import StrEnum
 from compile_hud.runner.analysis.stats.break_even import calls_to_pay_back
 from compile_hud.runner.analysis.stats.cohort import common_cohort
 from compile_hud.runner.analysis.stats.estimates import Estimate
@@ -49,6 +51,7 @@ _NUM_HALVINGS = 50
 _COMPILE_FLOOR = METRICS["compile_cold_s"].relevance_floor
 _MEMORY_FLOOR = METRICS["peak_bytes"].relevance_floor
 _ONE = Estimate(1.0, 1.0, 1.0)
+_MEMORY = "memory"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,12 +68,21 @@ class Cost:
     memory: Estimate | None = None
 
 
+class FrontStatus(StrEnum):
+    """Membership in the Pareto front; BY_MEMORY: another mode beats it, but not in memory."""
+
+    ON = "on"
+    BY_MEMORY = "by memory"
+    OFF = "off"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModeCost:
     """The costs of a mode for the common cohort; None if the cohort has no such number.
 
     `break_even` is the number of calls that repay the compile time, None without a significant
-    speedup. `beaten_by` are the modes that exclude it from the Pareto front; empty on the front.
+    speedup. `front` is its membership in the Pareto front, `beaten_by` the modes that exclude it
+    from there; empty on the front.
     """
 
     variant: str
@@ -78,7 +90,18 @@ class ModeCost:
     compile_s: Estimate
     memory: Estimate | None
     break_even: Estimate | None = None
+    front: FrontStatus = FrontStatus.ON
     beaten_by: tuple[str, ...] = ()
+
+    @property
+    def is_on_front(self) -> bool:
+        """Return whether no other mode excludes it from the Pareto front."""
+        return self.front is not FrontStatus.OFF
+
+    @property
+    def is_on_line(self) -> bool:
+        """Return whether it is on the front of speed and compile time, memory aside."""
+        return self.front is FrontStatus.ON
 
     @property
     def is_worth(self) -> bool:
@@ -221,24 +244,28 @@ def _mode_cost(variant: str, costs: Sequence[Cost]) -> ModeCost:
 
 def _on_front(modes: Sequence[ModeCost], *, twins: Mapping[str, str]) -> list[ModeCost]:
     eager = ModeCost(variant=EAGER, speedup=_ONE, compile_s=Estimate(0.0, 0.0, 0.0), memory=_ONE)
-    return [
-        replace(
-            mode,
-            beaten_by=tuple(
-                other.variant
-                for other in (eager, *modes)
-                if other is not mode
-                and twins.get(other.variant) != mode.variant
-                and _beats(other, mode)
-            ),
-        )
-        for mode in modes
-    ]
+    members = []
+    for mode in modes:
+        rivals = [
+            other
+            for other in (eager, *modes)
+            if other is not mode and twins.get(other.variant) != mode.variant
+        ]
+        beaten_by = tuple(other.variant for other in rivals if _beats(other, mode))
+        front = FrontStatus.OFF if beaten_by else FrontStatus.ON
+        if front is FrontStatus.ON and any(_beats(other, mode, but=_MEMORY) for other in rivals):
+            front = FrontStatus.BY_MEMORY
+        members.append(replace(mode, front=front, beaten_by=beaten_by))
+    return members
 
 
-def _beats(one: ModeCost, other: ModeCost) -> bool:
-    """Return whether `one` is better than `other` in something and worse in nothing."""
-    return bool(_advantages(one, other)) and not _advantages(other, one)
+def _beats(one: ModeCost, other: ModeCost, *, but: str = "") -> bool:
+    """Return whether `one` is better than `other` in something and worse in nothing.
+
+    The axis `but` does not count.
+    """
+    better, worse = _advantages(one, other), _advantages(other, one)
+    return any(name != but for name in better) and all(name == but for name in worse)
 
 
 def _is_tie(one: ModeCost, other: ModeCost) -> bool:
@@ -252,7 +279,7 @@ def _advantages(one: ModeCost, other: ModeCost) -> list[str]:
         ("compile time", one.compile_s, other.compile_s, _COMPILE_FLOOR),
     ]
     if one.memory is not None and other.memory is not None:
-        axes.append(("memory", one.memory, other.memory, _MEMORY_FLOOR))
+        axes.append((_MEMORY, one.memory, other.memory, _MEMORY_FLOOR))
     return [
         name
         for name, left, right, floor in axes

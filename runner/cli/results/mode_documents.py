@@ -77,6 +77,7 @@ def _mode_json(mode: ModeCost, group: ModeGroup) -> dict[str, Any]:
         "memory_ratio": _estimate_json(mode.memory),
         "break_even_calls": _estimate_json(mode.break_even),
         "is_worth": mode.is_worth,
+        "pareto_front": str(mode.front),
         "beaten_by": list(mode.beaten_by),
         "num_ok": group.num_ok(mode.variant),
     }

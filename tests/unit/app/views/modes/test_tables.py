@@ -21,6 +21,7 @@ from compile_hud.app.views.modes.tables import (
 )
 from compile_hud.db.records.results import Outcome, Phase
 from compile_hud.db.records.summaries import LatestCell
+from compile_hud.runner.analysis.modes.answers import front_text
 from compile_hud.runner.analysis.modes.records import ModeGroup
 from tests.support.pages.table_cells import cells_of, links_in
 from tests.support.records.mode_results import (
@@ -193,6 +194,33 @@ def test_a_mode_that_the_device_cannot_run_is_no_failure() -> None:
     assert "reduce-overhead" not in rows["unet"]["notes"]
 
 
+@pytest.mark.parametrize(
+    "others",
+    [
+        [],
+        [measured("reduce-overhead", 1.5, 20)],
+        [measured("reduce-overhead", 2.0, 5)],
+        [measured("reduce-overhead", 2.0, 5.1)],
+        [measured("reduce-overhead", 1.9, 5), measured("fullgraph", 2.01, 50)],
+    ],
+)
+def test_the_chart_draws_the_front_of_the_table(others: list[LatestCell]) -> None:
+    """Equal speedups and compile times are ties, which both show alike."""
+    group = group_of(*BOTH, *others)
+    rows = chart_rows(group)
+    texts = {mode.variant: front_text(mode) for mode in group.choice.modes}
+    assert {row["mode"]: row["front"] for row in rows} == texts
+    assert all(text in mode_table(group) for text in texts.values())
+    assert {row["mode"] for row in rows if row["is_front"]} == {
+        mode for mode, text in texts.items() if text.startswith("yes")
+    }
+    line = [row for row in rows if row["is_on_line"]]
+    assert [row["mode"] for row in line] == [row["mode"] for row in rows if row["front"] == "yes"]
+    spec = modes_spec(rows, cache="cold")
+    (drawn,) = [layer for layer in spec["layer"] if layer["mark"]["type"] == "line"]
+    assert drawn["data"]["values"] == line
+
+
 def test_the_line_joins_what_no_quicker_compilation_outruns() -> None:
     rows = chart_rows(group_of(*BOTH, measured("reduce-overhead", 1.5, 20)))
     assert [(row["mode"], row["is_on_line"], row["is_front"]) for row in rows] == [
@@ -200,7 +228,6 @@ def test_the_line_joins_what_no_quicker_compilation_outruns() -> None:
         ("reduce-overhead", False, False),
         ("max-autotune", True, True),
     ]
-    assert modes_spec(rows, cache="cold")["layer"]
 
 
 def test_labels_stand_where_the_chart_has_room() -> None:

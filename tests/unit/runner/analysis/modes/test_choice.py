@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from compile_hud.runner.analysis.modes.choice import (
     Choice,
     Cost,
+    FrontStatus,
     best_of_model,
     choose_mode,
 )
@@ -38,6 +39,10 @@ def of_one_model(**modes: Cost) -> Choice:
 
 def beaten(choice: Choice) -> dict[str, tuple[str, ...]]:
     return {mode.variant: mode.beaten_by for mode in choice.modes}
+
+
+def fronts(choice: Choice) -> dict[str, FrontStatus]:
+    return {mode.variant: mode.front for mode in choice.modes}
 
 
 def best(choice: Choice, *, calls: float | None = None) -> str:
@@ -95,6 +100,24 @@ def test_a_mode_with_the_code_of_another_for_most_models_never_replaces_it() -> 
 def test_a_mode_that_needs_less_memory_stays_on_the_front() -> None:
     choice = of_one_model(fast=cost(2.0, 10), small=cost(1.5, 20, memory=0.5))
     assert beaten(choice) == {"fast": (), "small": ()}
+    assert fronts(choice) == {"fast": FrontStatus.ON, "small": FrontStatus.BY_MEMORY}
+
+
+@pytest.mark.parametrize(
+    ("second", "front"),
+    [
+        (cost(1.5, 5), FrontStatus.ON),
+        (cost(2.0, 10), FrontStatus.ON),
+        (cost(2.01, 10.1), FrontStatus.ON),
+        (cost(2.01, 40), FrontStatus.OFF),
+        (cost(2.01, 40, memory=0.5), FrontStatus.BY_MEMORY),
+        (cost(2.0, 10, memory=2.0), FrontStatus.OFF),
+    ],
+)
+def test_ties_of_speed_and_compile_time_share_the_front(second: Cost, front: FrontStatus) -> None:
+    choice = of_one_model(first=cost(2.0, 10), second=second)
+    assert fronts(choice) == {"first": FrontStatus.ON, "second": front}
+    assert all(bool(mode.beaten_by) is (mode.front is FrontStatus.OFF) for mode in choice.modes)
 
 
 def test_not_compiling_beats_a_mode_that_is_no_faster() -> None:
