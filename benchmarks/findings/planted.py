@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from benchmarks.findings.planted_models import (
     Counted,
     Elementary,
     GuardedLayers,
+    Interrupted,
     Leaking,
     Looped,
     Planted,
@@ -84,6 +86,7 @@ class Plant:
     clean: Subject
     line: str = ""
     operator: str = ""
+    size: str = ""
     has_cost: bool = True
     is_against_eager: bool = False
 
@@ -92,8 +95,8 @@ def _rows(number: int) -> dict[str, Tensor]:
     return {"x": torch.linspace(-3, 3, number * 1024).reshape(number, 1024)}
 
 
-def _small() -> dict[str, Tensor]:
-    return {"x": torch.linspace(-1, 1, 64 * 64).reshape(64, 64)}
+def _square(width: int) -> dict[str, Tensor]:
+    return {"x": torch.linspace(-1, 1, width * width).reshape(width, width)}
 
 
 def _cause(code: str, cause: planted_models.Work, *, operator: str, num_rows: int) -> Plant:
@@ -102,6 +105,34 @@ def _cause(code: str, cause: planted_models.Work, *, operator: str, num_rows: in
         planted=Subject(make=lambda: Planted(cause), inputs=_rows(num_rows)),
         clean=Subject(make=lambda: Planted(None), inputs=_rows(num_rows)),
         operator=operator,
+        size=f"{num_rows} x 1024",
+    )
+
+
+def _optimizer(width: int) -> Plant:
+    trained = Subject(
+        make=lambda: Weights(width), inputs={"x": torch.ones(2, width)}, phase=Phase.TRAINING
+    )
+    return Plant(
+        code="unfused-optimizer",
+        planted=trained,
+        clean=replace(trained, is_fused=True),
+        operator="lerp",
+        size=f"{width} x {width}",
+    )
+
+
+def _break(make: Callable[..., torch.nn.Module], line: str, name: str, *, width: int) -> Plant:
+    planted, clean = (
+        Subject(make=partial(make, **{name: is_bad}, width=width), inputs=_square(width))
+        for is_bad in (True, False)
+    )
+    return Plant(
+        code="graph-break",
+        planted=planted,
+        clean=clean,
+        line=line,
+        size=f"{width} x {width}",
     )
 
 
@@ -111,8 +142,8 @@ def _without_cost(
     (name, (bad, good)) = next(iter(names.items()))
     return Plant(
         code=code,
-        planted=Subject(make=lambda: make(**{name: bad}), inputs=_small()),
-        clean=Subject(make=lambda: make(**{name: good}), inputs=_small()),
+        planted=Subject(make=lambda: make(**{name: bad}), inputs=_square(64)),
+        clean=Subject(make=lambda: make(**{name: good}), inputs=_square(64)),
         line=line,
         has_cost=False,
     )
@@ -122,18 +153,18 @@ def plants() -> tuple[Plant, ...]:
     """Return all pairs."""
     large = {"x": torch.linspace(-3, 3, 1 << 19).reshape(512, 1024)}
     chain = {"x": torch.ones(2, 16)}
-    trained = Subject(make=Weights, inputs={"x": torch.ones(2, 384)}, phase=Phase.TRAINING)
     return (
-        _cause("extern-fallback", planted_models.ordered, operator="sort", num_rows=16),
+        *(
+            _cause("extern-fallback", planted_models.ordered, operator="sort", num_rows=number)
+            for number in (4, 16, 128)
+        ),
         _cause("layout-copies", planted_models.transposed, operator="clone", num_rows=384),
         _cause("dtype-conversions", planted_models.converted, operator="convert", num_rows=384),
-        _cause("unsupported-codegen", planted_models.rotated, operator="mul", num_rows=128),
-        Plant(
-            code="unfused-optimizer",
-            planted=trained,
-            clean=replace(trained, is_fused=True),
-            operator="lerp",
+        *(
+            _cause("unsupported-codegen", planted_models.rotated, operator="mul", num_rows=number)
+            for number in (16, 128, 1024)
         ),
+        *map(_optimizer, (128, 384, 768)),
         Plant(
             code="slower-kernel",
             planted=Subject(make=Elementary, inputs=large),
@@ -156,8 +187,13 @@ def plants() -> tuple[Plant, ...]:
             clean=Subject(make=Elementary, inputs=large),
             has_cost=False,
         ),
-        _without_cost(
-            "graph-break", Broken, "torch._dynamo.graph_break()", is_broken=(True, False)
+        *(
+            _break(Broken, "torch._dynamo.graph_break()", "is_broken", width=width)
+            for width in (16, 64)
+        ),
+        *(
+            _break(Interrupted, "x = untraced(self.other, x)", "is_interrupted", width=width)
+            for width in (16, 64, 256)
         ),
         _without_cost(
             "not-compiled", Looped, "torch._dynamo.graph_break()", is_broken=(True, False)
@@ -209,6 +245,7 @@ def combined(plant: Plant, repeats: Sequence[Mapping[str, Any]]) -> dict[str, An
     ratio = statistics.median(ratios) if ratios and plant.has_cost else None
     return {
         "code": plant.code,
+        "size": plant.size,
         "num_repeats": len(repeats),
         "num_named": sum(row["is_named"] for row in repeats),
         "num_located": sum(row["has_location"] for row in repeats),

@@ -26,15 +26,35 @@ class Planted(nn.Module):
 class Broken(nn.Module):
     """Element-wise work with a break between its halves."""
 
-    def __init__(self, *, is_broken: bool) -> None:
+    def __init__(self, *, is_broken: bool, width: int = 64) -> None:
         super().__init__()
-        self.layer, self.is_broken = nn.Linear(64, 64), is_broken
+        self.layer, self.is_broken = nn.Linear(width, width), is_broken
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.layer(x).sigmoid()
         if self.is_broken:
             torch._dynamo.graph_break()
         return x.tanh() * 2
+
+
+class Interrupted(nn.Module):
+    """Two layers, of which Dynamo may not trace the second one: it runs eagerly."""
+
+    def __init__(self, *, is_interrupted: bool, width: int) -> None:
+        super().__init__()
+        self.layer, self.other = nn.Linear(width, width), nn.Linear(width, width)
+        self.is_interrupted = is_interrupted
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.layer(x).tanh()
+        x = untraced(self.other, x) if self.is_interrupted else self.other(x)
+        return x.sigmoid() + 1
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def untraced(layer: nn.Module, x: Tensor) -> Tensor:
+    product: Tensor = layer(x)
+    return product
 
 
 class Looped(nn.Module):
@@ -84,9 +104,9 @@ class Leaking(nn.Module):
 class Weights(nn.Module):
     """More weights than work: the optimizer takes the longest."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self.layers = nn.Sequential(*(nn.Linear(384, 384) for _ in range(6)))
+        self.layers = nn.Sequential(*(nn.Linear(width, width) for _ in range(6)))
 
     def forward(self, x: Tensor) -> Tensor:
         product: Tensor = self.layers(x)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from compile_hud.db.errors import RecordError
+from compile_hud.db.records.graphs.host_times import HOST_TIMES
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.records.results import CaseResult, Measurement, Outcome
 from compile_hud.db.records.run_warning import RunWarning
@@ -56,8 +57,20 @@ def with_kernels(result: CaseResult, *, trace: Path, peaks: Mapping[str, Any]) -
         kernels=report.kernels,
         sources=report.sources,
         measurements=(*result.measurements, _count(report), *_guard_check(report)),
-        details={**result.details, "profile": profile.to_json()},
+        details={**host_times(result.details, report=report), "profile": profile.to_json()},
     )
+
+
+def host_times(details: Mapping[str, Any], *, report: KernelReport) -> Mapping[str, Any]:
+    """Return `details` with what a trace has of the gaps between graphs, if they were measured."""
+    measured = details.get(HOST_TIMES)
+    if not isinstance(measured, Mapping) or not report.gap_operators_s:
+        return details
+    in_trace = {
+        "gap_operators_s": list(report.gap_operators_s),
+        "gap_guards_s": list(report.gap_guards_s),
+    }
+    return {**details, HOST_TIMES: {**measured, **in_trace}}
 
 
 def store_trace(result: CaseResult, *, trace: Path, folder: Path) -> CaseResult:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from compile_hud.db.records.kernels import CACHE_LOOKUP
 from compile_hud.runner.protocol.kernel_notes import KernelNotes
 from compile_hud.runner.protocol.operator_costs import Work, shapes_text
 from compile_hud.runner.traces.intervals import Intervals, joined, whole
@@ -21,6 +22,9 @@ DISPATCH = "dispatch"
 _GEMM = "int64_t Mr_blocks = "
 # Every nanosecond of an iteration in which no thread was in an operator.
 REST = "python"
+# torch's ranges of a call of compiled code, and of a graph in it (torch/_inductor/output_code.py).
+_REGION = "Torch-Compiled Region"
+_GRAPH = "## Call CompiledFxGraph"
 
 
 def find_on_cpu(timeline: Timeline, *, notes: KernelNotes) -> IterationWork:
@@ -49,14 +53,47 @@ def find_on_cpu(timeline: Timeline, *, notes: KernelNotes) -> IterationWork:
         tallies_by_call[call_index].add(
             int(nesting.self_ns[row]), module=name or location.module, line=location.line
         )
+    owners, gaps = _owners(timeline, nesting, classes), _gaps(timeline)
+    work = joined(pieces for kind, pieces in owners.items() if kind != DISPATCH)
     return IterationWork(
         tallies=tuple(tallies.values()),
-        owners=_owners(timeline, nesting, classes),
+        owners=owners,
         rest=REST,
         windows=windows,
         num_iterations=max(len(timeline.iterations), 1),
         overlap_ns=_overlap_ns(timeline, nesting, windows),
         timeline=_timeline_pieces(timeline, nesting, windows, tallies_by_call),
+        gap_operators_ns=_in_iterations(work, timeline, gaps),
+        gap_guards_ns=_in_iterations(_ranges(timeline, CACHE_LOOKUP), timeline, gaps),
+    )
+
+
+def _gaps(timeline: Timeline) -> Intervals:
+    """Return the times between two graphs of one call of compiled code."""
+    graphs, regions = _ranges(timeline, _GRAPH).union(), _ranges(timeline, _REGION).union()
+    starts, ends = graphs.ends[:-1], graphs.starts[1:]
+    # A call of the model ends between graphs of different regions.
+    index = np.searchsorted(regions.starts, starts, side="right") - 1
+    is_inside = index >= 0
+    is_inside[is_inside] = ends[is_inside] <= regions.ends[index[is_inside]]
+    return Intervals(starts[is_inside], ends[is_inside])
+
+
+def _ranges(timeline: Timeline, prefix: str) -> Intervals:
+    """Return the events of the host whose names begin with `prefix`."""
+    chosen = np.array([call.name.startswith(prefix) for call in timeline.calls], dtype=np.bool_)
+    calls, times = whole(timeline.host.calls), timeline.host.intervals
+    rows = np.flatnonzero(chosen[calls]) if len(calls) else calls
+    return Intervals(times.starts[rows], times.ends[rows])
+
+
+def _in_iterations(work: Intervals, timeline: Timeline, gaps: Intervals) -> tuple[int, ...]:
+    """Return the time of `work` in the gaps of each iteration; nothing without gaps."""
+    if not len(gaps):
+        return ()
+    inside = work.within(gaps)
+    return tuple(
+        inside.within(Intervals.of([window])).covered_ns for window in sorted(timeline.iterations)
     )
 
 

@@ -30,7 +30,8 @@ class IterationWork:
     `owners` are the times of each kind, `rest` is the name of the unowned time, `windows` are the
     times of the iterations. `overlap_ns` is time in which a second kernel ran at the same time,
     summed over all such kernels. `busy` and `is_graph_replay` are as in Profile, `timeline` becomes
-    the one there.
+    the one there. `gap_operators_ns` and `gap_guards_ns` are operators and Dynamo's look-ups
+    between two compiled graphs, in each iteration.
     """
 
     tallies: tuple[Tally, ...]
@@ -42,6 +43,8 @@ class IterationWork:
     busy: float | None = None
     is_graph_replay: bool = False
     timeline: tuple[Piece, ...] = ()
+    gap_operators_ns: tuple[int, ...] = ()
+    gap_guards_ns: tuple[int, ...] = ()
 
     @property
     def iteration_ns(self) -> float:

@@ -33,7 +33,8 @@ class KernelReport:
 
     `devices` are the names of the GPUs that ran them, each once; empty on a CPU, and where the
     trace has no names. `guard_s` is the time of Dynamo's cache look-ups in each iteration, empty
-    where nothing was compiled.
+    where nothing was compiled. `gap_operators_s` and `gap_guards_s` are operators and look-ups
+    between two graphs of one call on a CPU, empty if there is no such gap.
     """
 
     kernels: tuple[Kernel, ...]
@@ -41,6 +42,8 @@ class KernelReport:
     profile: Profile
     devices: tuple[str, ...] = ()
     guard_s: tuple[float, ...] = ()
+    gap_operators_s: tuple[float, ...] = ()
+    gap_guards_s: tuple[float, ...] = ()
 
 
 def load_kernel_notes(path: Path) -> KernelNotes:
@@ -87,6 +90,8 @@ def read_kernels(
         profile=_profile(work, latency_s, spans=timeline_spans(work.timeline, kernels=kernels)),
         devices=_devices(timeline),
         guard_s=_guard_s(timeline),
+        gap_operators_s=tuple(number / NS_PER_S for number in work.gap_operators_ns),
+        gap_guards_s=tuple(number / NS_PER_S for number in work.gap_guards_ns),
     )
 
 

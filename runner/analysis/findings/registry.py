@@ -6,7 +6,8 @@ them too, and a better rule needs no migration.
 Attribution: each second belongs to at most one finding. The rules run in the order of the table,
 and a kernel belongs to the first finding that names it. So does time without a kernel. A kernel
 counts with its time under the profiler. If all kernels together last longer than the latency, all
-are scaled down alike. So the costs of a case add up to at most its latency.
+are scaled down alike. Some causes have a time that was measured without the profiler; they cost at
+most what is left of the latency. So the costs of a case add up to at most its latency.
 """
 
 from __future__ import annotations
@@ -138,6 +139,7 @@ class _Attribution:
         self._case = case
         self._owners: dict[int, str] = {}
         self._gap_left_s = case.gap_s or 0.0
+        self._left_s = math.inf if case.latency_s is None else case.latency_s
 
     def finding(self, kind: FindingKind, draft: Draft) -> Finding | None:
         """Return the finding of `draft` with its cost; None if it is not worth a report."""
@@ -147,11 +149,18 @@ class _Attribution:
         shared = {index: self._owners[index] for index in draft.kernels if index in self._owners}
         gap_s = min(draft.gap_s, self._gap_left_s)
         cost_s = draft.part * self._time_s(own) + gap_s
+        if draft.measured_s is not None:
+            cost_s = draft.measured_s
+            gap_s = min(max(0.0, cost_s - self._time_s(own)), self._gap_left_s)
+        cost_s = min(cost_s, self._left_s)
         shared_s = self._time_s(shared)
         if not self._is_worth_it(kind, cost_s if not draft.has_own_cause else cost_s + shared_s):
             return None
         self._owners |= dict.fromkeys(own, kind.code)
         self._gap_left_s -= gap_s
+        self._left_s -= cost_s
+        if not draft.is_measured:
+            cost_s = 0.0
         kernels = [self._case.kernels[index] for index in draft.kernels]
         return _finding(
             kind,
@@ -169,9 +178,9 @@ class _Attribution:
         )
 
     def _is_worth_it(self, kind: FindingKind, time_s: float) -> bool:
-        latency_s = self._case.latency_s
-        least_s = (kind.min_share or 0.0) * (latency_s or 0.0)
-        return time_s > 0 and time_s >= least_s
+        if kind.min_share is None:
+            return True
+        return time_s > 0 and time_s >= kind.min_share * (self._case.latency_s or 0.0)
 
     def _time_s(self, indices: Sequence[int] | dict[int, str]) -> float:
         total_s = math.fsum(self._case.kernels[index].total_s for index in indices)

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from compile_hud.db.errors import RecordError
+from compile_hud.db.records.graphs.host_times import HostTimes, host_times_of
 from compile_hud.db.records.kernels import IDLE, Kernel, Profile, profile_of
 from compile_hud.db.records.results import CaseResult, Outcome, Phase
 from compile_hud.runner.analysis.kernels.diff import side_of
@@ -71,6 +72,14 @@ class ResultEvidence:
         """Return the profile, None without one or if it is damaged."""
         try:
             return profile_of(self.result.details)
+        except RecordError:
+            return None
+
+    @cached_property
+    def host_times(self) -> HostTimes | None:
+        """Return the host's time between compiled graphs, None without it or if it is damaged."""
+        try:
+            return host_times_of(self.result.details)
         except RecordError:
             return None
 

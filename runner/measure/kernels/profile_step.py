@@ -32,6 +32,7 @@ from compile_hud.runner.measure.kernels.generated_code import (
     register_spills,
     visible_kernels,
 )
+from compile_hud.runner.measure.kernels.host_times import report_host_times
 from compile_hud.runner.measure.kernels.library_calls import shown_library_calls
 from compile_hud.runner.measure.kernels.profiler_ranges import named_range
 from compile_hud.runner.measure.kernels.provenance import Origins, Provenance
@@ -58,6 +59,7 @@ def report_kernels(context: Context, forward: Forward) -> None:
     if is_exported(context.request.case) and not context.device.is_cuda:
         # The profiler sees torch's operators and CUDA's kernels, and such a case has neither.
         return
+    report_host_times(context, forward)
     path = Path(context.request.trace_path)
     num_iterations = _num_iterations(context)
     with context.device.pinned(), garbage_collection_paused(), _shown(context) as calls:

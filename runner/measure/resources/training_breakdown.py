@@ -6,6 +6,9 @@ iteration add up to it without gap or overlap. On CUDA the boundaries are events
 the first synchronisation follows the last iteration. Every component is a range (`hud/forward`;
 NVTX too on CUDA), which external profilers display.
 
+An optimizer that is not fused takes fused steps in as many iterations more: the difference is what
+`fused=True` saves.
+
 Inputs are synthetic, so `data` is the work of a training loop for a fresh batch: on CUDA a
 non-blocking copy from pinned host memory, on a CPU a copy within memory.
 """
@@ -24,6 +27,7 @@ from compile_hud.runner.measure.context import Context, Forward
 from compile_hud.runner.measure.device import Device
 from compile_hud.runner.measure.kernels.profiler_ranges import named_range
 from compile_hud.runner.measure.latency.timing import garbage_collection_paused
+from compile_hud.runner.measure.resources.fused_optimizer import can_be_fused, fused
 from compile_hud.runner.measure.subject import Subject
 from compile_hud.runner.protocol.messages import RawMetric
 
@@ -132,6 +136,7 @@ def report_breakdown(context: Context, forward: Forward) -> None:
     num_iterations = min(MAX_ITERATIONS, max(MIN_ITERATIONS, int(BUDGET_S / latency_s)))
     with device.pinned(), garbage_collection_paused():
         steps = take_steps(context, forward, num_iterations=NUM_WARMUPS + num_iterations)
+        fused_s = _fused_optimizer_s(context, forward, num_iterations=NUM_WARMUPS + num_iterations)
     method = METHOD_CUDA if device.is_cuda else METHOD_CPU.format(clock=clock)
     for index, part in enumerate(COMPONENTS):
         times_s = tuple(step.parts_ns[index] / 1e9 for step in steps)
@@ -150,7 +155,23 @@ def report_breakdown(context: Context, forward: Forward) -> None:
         "remainder_s": latency_s - sum_s,
         "step_s": statistics.median(step.whole_ns for step in steps[NUM_WARMUPS:]) / 1e9,
         "num_iterations": num_iterations,
+        "fused_optimizer_s": fused_s[NUM_WARMUPS:],
     }
+
+
+def _fused_optimizer_s(context: Context, forward: Forward, *, num_iterations: int) -> list[float]:
+    """Return the times of the optimizer with fused steps; empty if it is fused, or cannot be."""
+    optimizer = context.subject_of(forward).optimizer
+    if optimizer is None or not can_be_fused(optimizer):
+        return []
+    index = COMPONENTS.index("optimizer")
+    try:
+        with fused(optimizer):
+            steps = take_steps(context, forward, num_iterations=num_iterations)
+    except RuntimeError:
+        # torch has no fused step for these weights, and so the option would save nothing.
+        return []
+    return [step.parts_ns[index] / 1e9 for step in steps]
 
 
 def _has_cpu_time(device: Device) -> bool:

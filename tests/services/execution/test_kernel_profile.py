@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from compile_hud.db.records.graphs.host_times import HOST_TIMES
 from compile_hud.db.records.results import CaseResult, Outcome
 from compile_hud.runner.execution.kernel_profile import store_trace, with_kernels
 from compile_hud.runner.protocol.messages import notes_path
@@ -163,3 +164,44 @@ def test_a_trace_that_cannot_be_left_costs_only_itself(
 def test_a_result_without_kernels_leaves_no_trace(result: CaseResult, tmp_path: Path) -> None:
     assert store_trace(result, trace=tmp_path / "none", folder=tmp_path / "spool") is result
     assert not (tmp_path / "spool").exists()
+
+
+def test_a_trace_says_what_runs_between_two_graphs_of_a_call(
+    result: CaseResult, tmp_path: Path
+) -> None:
+    path = tmp_path / "trace.json.gz"
+    host = "cpu_op"
+    graph = "## Call CompiledFxGraph f7 ##"
+    rows = [
+        ("hud/iteration", 0, 200, "user_annotation"),
+        ("TorchDynamo Cache Lookup", 2, 5, host),
+        ("Torch-Compiled Region: 0/0", 10, 90, host),
+        (graph, 15, 20, "user_annotation"),
+        ("aten::mm", 20, 10, host),
+        # Between both graphs: an operator with a kernel, one without, and the guards.
+        ("aten::addmm", 40, 12, host),
+        ("aten::as_strided", 42, 3, host),
+        ("TorchDynamo Cache Lookup", 60, 4, host),
+        (graph, 70, 20, "user_annotation"),
+        # A call of another region is no gap of the first one.
+        ("aten::mul", 105, 9, host),
+        ("Torch-Compiled Region: 2/0", 120, 40, host),
+        (graph, 125, 20, "user_annotation"),
+    ]
+    events = [
+        event(name, start_us=1000 * number + start, duration_us=duration, category=category)
+        for number in range(2)
+        for name, start, duration, category in rows
+    ]
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}), encoding="utf-8")
+    notes = {"schema_version": 1, "device": "cpu", "num_iterations": 2, "kernels": {}}
+    notes_path(path).write_text(json.dumps(notes), encoding="utf-8")
+    measured = {"num_gaps": 1, "gaps_s": [4e-5], "fallbacks": []}
+    timed = with_kernels(
+        replace(result, details={HOST_TIMES: measured}), trace=path, peaks={}
+    ).details[HOST_TIMES]
+    assert timed["gap_operators_s"] == pytest.approx([9e-6, 9e-6])
+    assert timed["gap_guards_s"] == pytest.approx([4e-6, 4e-6])
+    assert timed["gaps_s"] == [4e-5]
+    # Nothing was measured without the profiler: then the trace has no use for it.
+    assert HOST_TIMES not in with_kernels(result, trace=path, peaks={}).details

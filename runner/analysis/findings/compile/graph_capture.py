@@ -1,8 +1,10 @@
 """graph-break and recompiles: Dynamo left the graph, or compiled it again.
 
-The time that a break costs is not recorded: both sides of it run, but nothing fuses across it. The
-profiler lengthens each entry into a graph, so its rows are no cost either. A recompile costs
-compile time once, and nothing in the iterations after it: the text has its seconds.
+Breaks cost the time between the end of a graph and the start of the next, less the operators that
+run eagerly there: those run without the break too. It is measured without the profiler, which
+lengthens each entry into a graph, and only on a CPU: a GPU works on meanwhile. What would fuse
+across the break is not in it. A recompile costs compile time once, and nothing in the iterations
+after it: the text has its seconds.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from compile_hud.runner.analysis.findings.result_evidence import ResultEvidence
 _MAX_REASON = 160
 _MAX_LISTED = 10
 _EACH = "recompile_s"
+_GAPS = "graph_gaps_s"
 _WHILE_SAMPLING = "recompiles-while-sampling"
 
 
@@ -30,11 +33,34 @@ def find_breaks(case: ResultEvidence) -> Iterator[Draft]:
     count = case.median("graph_breaks") or len(breaks)
     if count < 1:
         return
+    gap_s = break_gap_s(case)
+    times = case.host_times
     yield Draft(
         text=_text(counted(round(count), "graph break"), breaks),
         where=_location(breaks),
-        evidence=_exhibits("graph_breaks", breaks),
+        measured_s=gap_s,
+        evidence=(
+            *(() if times is None or gap_s is None else (metric_exhibit(_GAPS, times.gap_s),)),
+            *_exhibits("graph_breaks", breaks),
+        ),
     )
+
+
+def break_gap_s(case: ResultEvidence) -> float | None:
+    """Return the host's time between the graphs of an iteration, None if it is not measured.
+
+    The operators that run eagerly there are not in it.
+    """
+    times = case.host_times
+    if times is None or not times.num_gaps or times.gap_operators_s is None or case.is_cuda:
+        return None
+    return max(0.0, times.gap_s - times.gap_operators_s) or None
+
+
+def break_guards_s(case: ResultEvidence) -> float:
+    """Return the time of guards that is in the cost of the graph breaks, 0 without such a cost."""
+    has_cost = (case.median("graph_breaks") or case.detail("graph_breaks")) and break_gap_s(case)
+    return (case.host_times.gap_guards_s or 0.0) if case.host_times and has_cost else 0.0
 
 
 def find_recompiles(case: ResultEvidence) -> Iterator[Draft]:
@@ -97,7 +123,7 @@ BREAKS = FindingKind(
     code="graph-break",
     meaning="Dynamo left the graph: nothing fuses across the break.",
     remedy="move the call out of the compiled function, or rewrite it; fullgraph=True names each",
-    source="counters of the compiler",
+    source="counters of the compiler, and the clock around each graph",
     rule=find_breaks,
     min_share=None,
 )

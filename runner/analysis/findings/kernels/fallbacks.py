@@ -3,12 +3,16 @@
 Method: Inductor reports such operators when it compiles, and the result has the warnings. The time
 is that of the kernels of ATen with these operators. In inference, each kernel of ATen that is
 neither a product nor attention is such an operator too. In training, the optimizer's are not.
+
+On a CPU each call from generated code has a time that was measured without the profiler, dispatch
+and Python included. The cost is then that of the calls.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from compile_hud.db.records.findings import Exhibit
 from compile_hud.db.records.kernels import Kernel
@@ -48,6 +52,7 @@ def find_fallbacks(case: ResultEvidence) -> Iterator[Draft]:
         " with them",
         where=location_of(kernels),
         kernels=indices,
+        measured_s=_calls_s(case, operators, is_complex=False),
         evidence=(Exhibit(kind="warning", name=FALLBACK_WARNING),) if warned else (),
     )
 
@@ -68,8 +73,24 @@ def find_unsupported(case: ResultEvidence) -> Iterator[Draft]:
             text="operators on complex numbers run in ATen, one kernel each",
             where=location_of(kernels),
             kernels=indices,
+            measured_s=_calls_s(case, None, is_complex=True),
             evidence=(Exhibit(kind="warning", name=COMPLEX_WARNING),) if warned else (),
         )
+
+
+def _calls_s(
+    case: ResultEvidence, operators: Collection[str] | None, *, is_complex: bool
+) -> float | None:
+    """Return the seconds of the calls of these operators, None if no call was measured."""
+    times = case.host_times
+    calls = () if times is None or case.is_cuda else times.fallbacks
+    named = [
+        item.total_s
+        for item in calls
+        if item.is_complex is is_complex
+        and (operators is None or operator_name(item.operator) in operators)
+    ]
+    return math.fsum(named) or None
 
 
 def _operators(kernel: Kernel) -> frozenset[str]:

@@ -4,11 +4,16 @@ Method: torch.optim runs `_foreach_` operators by default on a GPU, each of whic
 all weights. On a CPU it runs several operators for each weight: those on tensors of the shape of
 one that `lerp_` or `addcdiv_` updates. A fused optimizer is one operator, `_fused_adamw_` and the
 like. Loss scaling and clipping of gradients use the same operators, but not `lerp` and `addcdiv`.
+
+The cost is the time of the step less that of a fused one, which the same launch measured: Python of
+each call counts, and what a fused step takes does not. Without it the cost is not measured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
 
 from compile_hud.db.records.kernels import Kernel
 from compile_hud.runner.analysis.findings.draft import Draft, FindingKind
@@ -16,6 +21,7 @@ from compile_hud.runner.analysis.findings.locations import (
     calls_text,
     location_of,
     metric_exhibit,
+    time_text,
 )
 from compile_hud.runner.analysis.findings.result_evidence import ResultEvidence
 from compile_hud.runner.analysis.kernels.grouping import operator_name
@@ -29,6 +35,7 @@ _OF_WEIGHT = frozenset(("lerp_", "addcdiv_", "addcmul_", "mul_", "add_", "div_",
 _UPDATES = ("lerp_", "addcdiv_")
 _FUSED = "fused_"
 METRIC = "optimizer_s"
+FUSED_METRIC = "fused_optimizer_s"
 
 
 def find(case: ResultEvidence) -> Iterator[Draft]:
@@ -46,13 +53,31 @@ def find(case: ResultEvidence) -> Iterator[Draft]:
     if not indices:
         return
     kernels = [case.kernels[index] for index in indices]
-    step_s = case.median(METRIC)
+    step_s, fused_s = case.median(METRIC), _fused_s(case)
+    evidence = {METRIC: step_s, FUSED_METRIC: fused_s}
     yield Draft(
-        text=f"the optimizer steps by {calls_text(kernels)} {what}",
+        text=f"the optimizer steps by {calls_text(kernels)} {what}"
+        + ("" if fused_s is not None else f" in {time_text(_kernels_s(case, kernels))}"),
         where=location_of(kernels),
         kernels=indices,
-        evidence=() if step_s is None else (metric_exhibit(METRIC, step_s),),
+        measured_s=None if step_s is None or fused_s is None else max(0.0, step_s - fused_s),
+        is_measured=fused_s is not None,
+        evidence=tuple(
+            metric_exhibit(name, time_s) for name, time_s in evidence.items() if time_s is not None
+        ),
     )
+
+
+def _kernels_s(case: ResultEvidence, kernels: Sequence[Kernel]) -> float:
+    return case.kernel_scale * math.fsum(kernel.total_s for kernel in kernels)
+
+
+def _fused_s(case: ResultEvidence) -> float | None:
+    """Return the median time of a fused step, None if none was taken."""
+    breakdown = case.result.details.get("breakdown")
+    samples = breakdown.get(FUSED_METRIC) if isinstance(breakdown, Mapping) else None
+    times_s = [item for item in samples or () if isinstance(item, int | float)]
+    return statistics.median(times_s) if times_s else None
 
 
 def _of_each_weight(kernels: Sequence[Kernel]) -> tuple[int, ...]:

@@ -71,6 +71,8 @@ def test_the_parts_are_the_differences_of_the_clock(
     assert metrics["backward_s"].samples == (0.003,) * 10
     assert metrics["optimizer_s"].samples == (0.004,) * 10
     details = context.findings.details["breakdown"]
+    # As many iterations with a fused optimizer, and the same two warm-ups.
+    assert details["fused_optimizer_s"] == [0.004] * 10
     assert (details["latency_s"], details["latency_metric"]) == (0.03, metric)
     assert details["sum_s"] == pytest.approx(0.009)
     assert details["remainder_s"] == pytest.approx(0.021)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from compile_hud.db.records.findings import Finding
-from compile_hud.db.records.results import Outcome
+from compile_hud.db.records.graphs.host_times import HOST_TIMES
+from compile_hud.db.records.kernels import CACHE_LOOKUP
+from compile_hud.db.records.results import Case, Outcome
 from compile_hud.db.records.run_warning import RunWarning
 from tests.support.builders import make_case, make_measurement, make_result
-from tests.support.records.gpu_results import findings_by_code, gpu_result
+from tests.support.records.gpu_results import findings_by_code, gpu_kernel, gpu_result
 
 BREAK = {"reason": "Unsupported builtin\n more", "file": "/src/net.py", "line": 8, "function": "f"}
 GUARD = {"reason": "L['n'] == 3", "file": "/src/net.py", "line": 21, "function": "g"}
@@ -18,6 +24,61 @@ def test_graph_breaks_name_the_first_line_and_reason() -> None:
     finding = findings_by_code(result)["graph-break"]
     assert (finding.cost_s, finding.where.line) == (None, "net.py:8")
     assert finding.text.endswith(": Unsupported builtin")
+
+
+CPU = make_case(device="cpu", mode="default")
+
+
+def broken(*, case: Case = CPU, guard_us: float = 0.0, **times: Any) -> dict[str, Finding]:
+    """Return the findings of a case of 1000 us with a break whose gap has these times in us."""
+    measured = {name: [1e-6 * value] for name, value in times.items()}
+    host_times = {"num_gaps": 1, "fallbacks": [], **measured}
+    lookup = gpu_kernel(CACHE_LOOKUP, kind="dispatch", library="other", count=2, mean_us=100)
+    result = gpu_result(
+        *([lookup] if guard_us else ()),
+        case=case,
+        measurements=[
+            make_measurement("graph_breaks", samples=(1.0,)),
+            *([make_measurement("guard_s", samples=(1e-6 * guard_us,))] if guard_us else ()),
+        ],
+        details={"graph_breaks": [BREAK], HOST_TIMES: host_times},
+    )
+    return findings_by_code(result)
+
+
+def test_a_graph_break_costs_its_gap_without_the_operators_in_it() -> None:
+    finding = broken(gaps_s=90, gap_operators_s=30, gap_guards_s=5)["graph-break"]
+    assert finding.cost_s == pytest.approx(60e-6)
+    assert finding.evidence[0].value == pytest.approx(90e-6)
+
+
+@pytest.mark.parametrize(
+    ("case", "times"),
+    [
+        (CPU, {"gaps_s": 90}),
+        (CPU, {"gaps_s": 20, "gap_operators_s": 30}),
+        (make_case(device="cuda", mode="default"), {"gaps_s": 90, "gap_operators_s": 30}),
+    ],
+    ids=["no trace", "operators alone", "a GPU works on"],
+)
+def test_a_graph_break_whose_time_is_unknown_has_no_cost(
+    case: Case, times: dict[str, float]
+) -> None:
+    assert broken(case=case, **times)["graph-break"].cost_s is None
+
+
+def test_a_second_of_guards_belongs_to_the_break_or_to_the_guards() -> None:
+    findings = broken(guard_us=180, gaps_s=90, gap_operators_s=0, gap_guards_s=40)
+    assert findings["graph-break"].cost_s == pytest.approx(90e-6)
+    assert findings["guard-overhead"].cost_s == pytest.approx(140e-6)
+    without = broken(guard_us=180, gaps_s=90)
+    assert without["guard-overhead"].cost_s == pytest.approx(180e-6)
+
+
+def test_a_measured_cost_is_at_most_what_is_left_of_the_latency() -> None:
+    findings = broken(guard_us=200, gaps_s=5000, gap_operators_s=0, gap_guards_s=0)
+    assert findings["guard-overhead"].cost_s == pytest.approx(200e-6)
+    assert findings["graph-break"].cost_s == pytest.approx(800e-6)
 
 
 def test_recompiles_name_the_guard() -> None:

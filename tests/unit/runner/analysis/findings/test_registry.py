@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compile_hud.db.records.findings import FINDING_CODES, TOTAL, Finding
-from compile_hud.db.records.kernels import Kernel
+from compile_hud.db.records.graphs.host_times import HOST_TIMES
+from compile_hud.db.records.kernels import CACHE_LOOKUP, Kernel
 from compile_hud.db.records.results import REFERENCE_FAMILY, CaseResult
 from compile_hud.runner.analysis.findings.documents import document_json, run_findings
 from compile_hud.runner.analysis.findings.registry import KINDS, table
@@ -64,6 +65,37 @@ def test_costs_never_add_up_to_more_than_the_latency(
     )
     findings = findings_by_code(result, siblings=[graphed]).values()
     costs = [item.cost_s for item in findings if item.cost_s is not None and not item.is_total]
+    assert all(cost_s > 0 for cost_s in costs)
+    assert sum(costs) <= latency_us * 1e-6 * (1 + 1e-9)
+
+
+@given(
+    listed=st.lists(kernels(), max_size=8),
+    latency_us=st.floats(1, 1e5),
+    gap_us=st.floats(0, 1e5),
+    guards_us=st.floats(0, 1e4),
+    calls_us=st.lists(st.floats(0, 1e5), max_size=3),
+)
+def test_measured_costs_never_add_up_to_more_than_the_latency(
+    listed: list[Kernel], latency_us: float, gap_us: float, guards_us: float, calls_us: list[float]
+) -> None:
+    calls = [
+        {"operator": "aten::mul", "is_complex": True, "count": 1, "samples_s": [1e-6 * time_us]}
+        for time_us in calls_us
+    ]
+    times = {"num_gaps": 1, "gaps_s": [1e-6 * gap_us], "gap_operators_s": [0.0]}
+    result = gpu_result(
+        *listed,
+        gpu_kernel(CACHE_LOOKUP, kind="dispatch", library="other"),
+        latency_us=latency_us,
+        case=make_case(device="cpu", mode="default"),
+        measurements=[
+            make_measurement("graph_breaks", samples=(1.0,)),
+            make_measurement("guard_s", samples=(1e-6 * guards_us,)),
+        ],
+        details={HOST_TIMES: {**times, "gap_guards_s": [1e-6 * guards_us], "fallbacks": calls}},
+    )
+    costs = [item.cost_s for item in findings_by_code(result).values() if item.cost_s is not None]
     assert all(cost_s > 0 for cost_s in costs)
     assert sum(costs) <= latency_us * 1e-6 * (1 + 1e-9)
 
