@@ -63,6 +63,8 @@ IDLE = "idle"
 _SAME_TIME = 0.03
 # The key of modules in `Kernel.launch`.
 MODULES = "modules"
+# Seconds of an iteration in which the GPU had no work after a copy that the host waited for.
+IDLE_AFTER_WAIT = "idle_after_wait_s"
 # The user's line of the calls in each module, `FILE:LINE` by the path of the module.
 CALL_LINES = "call_lines"
 
@@ -132,7 +134,7 @@ class Kernel:
     - `config`: the choice of the autotuner (`num_warps`, block sizes).
     - `launch`: JSON values. They are launch parameters (`grid`, `block`, `registers`,
       `shared_bytes`, `occupancy`, `spills`, `streams`), `arguments` of the first call, `counters`
-      of other profilers, and `modules` if there are several.
+      of other profilers, `modules` if there are several, and IDLE_AFTER_WAIT.
     """
 
     name: str

@@ -25,6 +25,8 @@ from compile_hud.runner.traces.timeline import (
 )
 
 _GRAPH_LAUNCH = re.compile(r"(cuda|hip|cu)GraphLaunch")
+_WAIT = re.compile(r"(cuda|hip|cu)\w*Synchronize|(cuda|hip)Memcpy$")
+_TO_HOST = "Memcpy DtoH"
 _NO_ROW = -1
 _BEFORE = np.int64(-1)
 
@@ -176,6 +178,7 @@ def _tallies(
     timeline: Timeline, launches: _Launches, rows: Whole, classes: list[Class]
 ) -> dict[tuple[str, str], Tally]:
     alone, locations = _own_work(timeline, launches, classes), timeline.locations()
+    idle_ns = _idle_after_waits(timeline, launches)
     host_calls, device = whole(timeline.host.calls), timeline.device
     tallies: dict[tuple[str, str], Tally] = {}
     tallies_by_calls: dict[tuple[int, int], Tally] = {}
@@ -196,7 +199,39 @@ def _tallies(
         location = locations.of(int(launches.origins[row]))
         duration_ns = device.ends[row] - device.starts[row]
         tally.add(duration_ns, module=name or location.module, line=location.line)
+        tally.idle_after_wait_ns += idle_ns.get(row, 0)
     return tallies
+
+
+def _idle_after_waits(timeline: Timeline, launches: _Launches) -> dict[int, int]:
+    """Return the time without work after each copy to the host that the host waited for, by row.
+
+    The host waits if it calls a synchronisation after the launch of the copy, or by that launch
+    itself, and before the next launch. Both are on the clock of the host. The idle time lasts until
+    the next work of the iteration; after the last one the host waits for no launch.
+    """
+    device, host = timeline.device, timeline.host
+    calls = timeline.calls
+    copies = [row for row, at in enumerate(device.calls) if calls[at].name.startswith(_TO_HOST)]
+    if not copies:
+        return {}
+    starts, ends = whole(device.starts), whole(device.ends)
+    begun = _at(whole(host.starts), launches.launches)
+    is_wait = np.array([call.what == LAUNCH and bool(_WAIT.match(call.name)) for call in calls])
+    waits = np.sort(whole(host.starts)[is_wait[whole(host.calls)]])
+    idle_ns: dict[int, int] = {}
+    for row in copies:
+        same = launches.iterations == launches.iterations[row]
+        later = np.flatnonzero(same & (begun > begun[row]))
+        if launches.launches[row] == _NO_ROW or not len(later):
+            continue
+        until_ns = int(begun[later].min())
+        position = np.searchsorted(waits, begun[row])
+        if position == len(waits) or waits[position] >= until_ns:
+            continue
+        busy_until_ns = int(ends[same & (starts <= ends[row])].max())
+        idle_ns[row] = max(0, int(starts[later].min()) - busy_until_ns)
+    return idle_ns
 
 
 def _tally(

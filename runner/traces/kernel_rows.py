@@ -9,7 +9,14 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from compile_hud.db.records.kernels import CALL_LINES, MODULES, Kernel, KernelSource, ModuleTime
+from compile_hud.db.records.kernels import (
+    CALL_LINES,
+    IDLE_AFTER_WAIT,
+    MODULES,
+    Kernel,
+    KernelSource,
+    ModuleTime,
+)
 from compile_hud.runner.analysis.kernels.code_similarity import choices_of
 from compile_hud.runner.protocol.kernel_notes import KernelNote, KernelNotes
 from compile_hud.runner.protocol.operator_costs import Work, share_of_peak, tensors_of, work_of
@@ -54,6 +61,8 @@ class Tally:
     # The line of the first call in each module, where the trace has stacks.
     lines: dict[str, str] = field(default_factory=dict)
     streams: set[int | str] = field(default_factory=set)
+    # The GPU had no work after a copy that the host waited for.
+    idle_after_wait_ns: int = 0
 
     def add(self, duration_ns: int, *, module: str, line: str = "") -> None:
         """Count one call."""
@@ -136,7 +145,10 @@ def _kernel(tally: Tally, facts: Facts, sources: dict[str, KernelSource]) -> Ker
         shapes=tally.shapes,
         source_hash=source_hash,
         config=_config(tally, note),
-        launch=_launch(tally, note) | _by_module(tally, facts) | _lines(tally, facts),
+        launch=_launch(tally, note)
+        | _by_module(tally, facts)
+        | _lines(tally, facts)
+        | _idle_after_wait(tally, facts),
         origins=note.origins if note else (),
     )
 
@@ -264,6 +276,12 @@ def _lines(tally: Tally, facts: Facts) -> dict[str, Any]:
     lines = {path: known[path] for path in sorted(tally.modules) if path in known}
     lines = dict(islice(lines.items(), MAX_MODULES))
     return {CALL_LINES: lines} if lines else {}
+
+
+def _idle_after_wait(tally: Tally, facts: Facts) -> dict[str, Any]:
+    if not tally.idle_after_wait_ns:
+        return {}
+    return {IDLE_AFTER_WAIT: tally.idle_after_wait_ns / facts.num_iterations / NS_PER_S}
 
 
 def _agreed(several: list[Mapping[str, Any]]) -> dict[str, Any]:

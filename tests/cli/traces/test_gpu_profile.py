@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from compile_hud.db.records.kernels import Kernel
+from compile_hud.db.records.kernels import IDLE_AFTER_WAIT, Kernel
 from compile_hud.runner.protocol.kernel_notes import KernelNote, KernelNotes
 from compile_hud.runner.traces.profile import KernelReport
 from tests.support.records.traces import Json, annotation, launch, on_gpu, operator, report_of
@@ -265,3 +265,53 @@ def test_launches_that_differ_say_only_what_they_share(tmp_path: Path) -> None:
     (row,) = report_of(tmp_path, events).kernels
     assert "grid" not in row.launch
     assert (row.launch["block"], row.launch["streams"]) == ([128, 1, 1], [7, 9])
+
+
+def waiting(*host: Json, copy: str = "cudaMemcpyAsync", side_stream: bool = False) -> list[Json]:
+    """Return an iteration with a copy to the host, these events of the host, and a kernel."""
+    events = [
+        annotation("hud/iteration", 0, 200),
+        operator("aten::_local_scalar_dense", 5, 60),
+        launch(1, 10, name="cudaLaunchKernel"),
+        launch(2, 20, name=copy),
+        *host,
+        operator("aten::add", 90, 95),
+        launch(3, 91),
+        on_gpu(GEMM, 12, 40, correlation=1),
+        on_gpu("Memcpy DtoH (Device -> Pageable)", 40, 42, correlation=2, category="gpu_memcpy"),
+        on_gpu(ADD, 100, 130, correlation=3),
+        # The iteration waits for its end, after which nothing is launched.
+        launch(9, 140, name="cudaDeviceSynchronize"),
+    ]
+    if side_stream:
+        events += [launch(4, 15), on_gpu(NCCL, 30, 70, correlation=4, stream=9)]
+    return events
+
+
+SYNC = launch(8, 25, name="cudaStreamSynchronize")
+
+
+@pytest.mark.parametrize(
+    ("events", "idle_us"),
+    [
+        (waiting(SYNC), 58),
+        (waiting(copy="cudaMemcpy"), 58),
+        (waiting(SYNC, side_stream=True), 30),
+        (waiting(), None),
+        (waiting(launch(8, 15, name="cudaStreamSynchronize")), None),
+        (waiting(launch(8, 92, name="cudaStreamSynchronize")), None),
+    ],
+    ids=["waits", "copies and waits", "other work", "does not wait", "before", "after a launch"],
+)
+def test_a_copy_that_the_host_waits_for_leaves_the_gpu_idle(
+    events: list[Json], idle_us: float | None, tmp_path: Path
+) -> None:
+    copies = row(report_of(tmp_path, events), "Memcpy DtoH (Device -> Pageable)")
+    idle_s = copies.launch.get(IDLE_AFTER_WAIT)
+    assert idle_s == (None if idle_us is None else pytest.approx(1e-6 * idle_us))
+
+
+def test_the_last_copy_of_an_iteration_leaves_nothing_idle(tmp_path: Path) -> None:
+    events = [event for event in waiting(SYNC) if event["args"].get("correlation") != 3]
+    copies = row(report_of(tmp_path, events), "Memcpy DtoH (Device -> Pageable)")
+    assert IDLE_AFTER_WAIT not in copies.launch

@@ -1,15 +1,17 @@
 """hidden-sync, data-wait and exposed-communication: an iteration waits for something else.
 
-hidden-sync: the time that the host waits at a copy is not recorded, so it has no cost. data-wait: a
-fresh batch is not part of the latency, so its time is evidence and no cost. exposed-communication:
-the profile counts time with several kernels for computation, so its communication is exposed.
+hidden-sync: after a copy that the host waited for, the GPU has no work until the next launch. That
+is the cost, in the share of the idle time that is left without the profiler. data-wait: a fresh
+batch is not part of the latency, so its time is evidence and no cost. exposed-communication: the
+profile counts time with several kernels for computation, so its communication is exposed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 
-from compile_hud.db.records.kernels import Kernel
+from compile_hud.db.records.kernels import IDLE, IDLE_AFTER_WAIT, Kernel
 from compile_hud.runner.analysis.findings.draft import Draft, FindingKind
 from compile_hud.runner.analysis.findings.locations import (
     calls_text,
@@ -42,8 +44,19 @@ def find_syncs(case: ResultEvidence) -> Iterator[Draft]:
             text=f"{calls_text(copies)} of copies to the host in an iteration: the host waits for"
             " the GPU at each",
             where=location_of(copies),
+            gap_s=_idle_s(case, copies),
             evidence=exhibits_of(copies),
         )
+
+
+def _idle_s(case: ResultEvidence, copies: Sequence[Kernel]) -> float:
+    """Return the time without work after copies; the profiler lengthens all gaps alike."""
+    times = [kernel.launch.get(IDLE_AFTER_WAIT) for kernel in copies]
+    idle_s = math.fsum(time_s for time_s in times if isinstance(time_s, int | float))
+    profiled_s = 0.0 if case.profile is None else case.profile.components.get(IDLE, 0.0)
+    if not profiled_s or case.gap_s is None:
+        return 0.0
+    return idle_s * min(1.0, case.gap_s / profiled_s)
 
 
 def _is_copy_to_host(kernel: Kernel) -> bool:

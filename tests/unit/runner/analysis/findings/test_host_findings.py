@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
-from compile_hud.db.records.kernels import Kernel
+from compile_hud.db.records.kernels import IDLE_AFTER_WAIT, Kernel
 from compile_hud.db.records.results import CaseResult, Measurement
 from tests.support.builders import make_case, make_measurement
 from tests.support.records.gpu_results import findings_by_code, gpu_kernel, gpu_result
@@ -94,7 +97,7 @@ def test_a_replay_with_copies_of_its_inputs_is_covered(kernels: tuple[Kernel, ..
     assert "cudagraph-coverage" not in findings_by_code(result)
 
 
-def copy_to_host(*operators: str) -> Kernel:
+def copy_to_host(*operators: str, **launch: Any) -> Kernel:
     return gpu_kernel(
         "Memcpy DtoH (Device -> Pageable)",
         kind="copy",
@@ -102,7 +105,7 @@ def copy_to_host(*operators: str) -> Kernel:
         count=2,
         mean_us=1.5,
         operators=operators,
-        launch={"call_lines": {"gate": "/src/gate.py:17"}},
+        launch={"call_lines": {"gate": "/src/gate.py:17"}, **launch},
         module="gate",
     )
 
@@ -113,6 +116,27 @@ def test_a_copy_to_the_host_is_a_hidden_sync_with_its_line() -> None:
     ]
     assert finding.cost_s is None
     assert (finding.where.module, finding.where.line) == ("gate", "gate.py:17")
+
+
+@pytest.mark.parametrize(("profiled_us", "cost_us"), [(700, 200), (1400, 100), (100, 200)])
+def test_a_hidden_sync_costs_the_idle_time_after_it_without_the_profiler(
+    profiled_us: float, cost_us: float
+) -> None:
+    copies = copy_to_host("aten::item", **{IDLE_AFTER_WAIT: 200e-6})
+    result = gpu_result(WORK, copies, host_share=0.97)
+    # The profiler slowed the host: an iteration had other gaps than 697 us.
+    profile = result.details["profile"]
+    parts = {**profile["parts"], "idle": profiled_us * 1e-6}
+    slowed = replace(result, details={"profile": {**profile, "parts": parts}})
+    finding = findings_by_code(slowed)["hidden-sync"]
+    assert finding.cost_s == pytest.approx(cost_us * 1e-6, rel=0.01)
+
+
+def test_idle_time_after_a_sync_is_no_time_of_the_host() -> None:
+    copies = copy_to_host("aten::item", **{IDLE_AFTER_WAIT: 200e-6})
+    findings = findings_by_code(gpu_result(WORK, copies, host_share=0.97))
+    assert findings["hidden-sync"].cost_s == pytest.approx(200e-6)
+    assert findings["host-bound"].cost_s == pytest.approx((700 - 3 - 200) * 1e-6)
 
 
 def test_copies_to_the_device_are_silent() -> None:
