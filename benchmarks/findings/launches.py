@@ -69,6 +69,8 @@ class Launch:
     forward: Forward
     warnings: tuple[RunWarning, ...]
     report: KernelReport | None = None
+    # Compiling included.
+    first_calls_s: float = 0.0
     latency_s: float = float("inf")
 
     @property
@@ -113,14 +115,22 @@ def launch(subject: Subject, folder: Path) -> Launch:
         recorded_compiles(context.compiles, context.caches),
         recorded_origins(context.origins),
     ):
+        began_s = time.perf_counter()
         if not subject.is_eager:
             forward = compile_subject(context)
             for _ in range(3):
                 context.step(forward)()
+        first_calls_s = time.perf_counter() - began_s
+        if not subject.is_eager:
             report_counts(context, forward)
+            # The runner has a list for each launch.
+            details = context.findings.details
+            details["compilations"] = [details["compilations"]]
     report_growth(context, forward)
     reported = (*context.findings.warnings, *recorder.warnings(without=()))
-    launched = Launch(context=context, forward=forward, warnings=reported)
+    launched = Launch(
+        context=context, forward=forward, warnings=reported, first_calls_s=first_calls_s
+    )
     sample_in_turn([launched])
     context.findings.add("latency_s", (launched.latency_s,), method="fastest call, CPU time")
     # Another launch resets Dynamo, and the names of its kernels are the same.

@@ -222,6 +222,8 @@ def measure(plant: Plant, folder: Path) -> dict[str, Any]:
         "has_location": named is not None and has_location(plant, named),
         "text": "" if named is None else named.text,
         "cost_s": None if named is None else named.cost_s,
+        "one_time_s": None if named is None else named.one_time_s,
+        "one_time_saved_s": planted.first_calls_s - clean.first_calls_s,
         "saved_s": planted.latency_s - clean.latency_s,
         "latencies_s": [planted.latency_s, clean.latency_s],
         "is_in_twin": plant.code in others,
@@ -243,6 +245,11 @@ def combined(plant: Plant, repeats: Sequence[Mapping[str, Any]]) -> dict[str, An
     """Return the row of a plant: how often it was named, and the median of cost over saving."""
     ratios = [row["cost_s"] / row["saved_s"] for row in repeats if row["cost_s"] is not None]
     ratio = statistics.median(ratios) if ratios and plant.has_cost else None
+    once = [
+        row["one_time_s"] / row["one_time_saved_s"]
+        for row in repeats
+        if row.get("one_time_s") is not None
+    ]
     return {
         "code": plant.code,
         "size": plant.size,
@@ -251,6 +258,7 @@ def combined(plant: Plant, repeats: Sequence[Mapping[str, Any]]) -> dict[str, An
         "num_located": sum(row["has_location"] for row in repeats),
         "num_in_twin": sum(row["is_in_twin"] for row in repeats),
         "cost_over_saving": ratio,
+        "one_time_over_saving": statistics.median(once) if once else None,
         "is_within_tolerance": None if ratio is None else abs(ratio - 1) <= TOLERANCE,
         "findings_s": max(row["findings_s"] for row in repeats),
         "repeats": list(repeats),

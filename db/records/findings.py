@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from compile_hud.db.shared.text import significant
+
 NOT_MEASURED = "not measured"
 # The finding that is the sum of the others and a rest; no sum of costs may include it.
 TOTAL = "slower-than-eager"
@@ -47,6 +49,8 @@ FINDING_CODES = (
 )
 # The kind of evidence that names another finding.
 OTHER_FINDING = "finding"
+# The kind of evidence with seconds that a process pays once, apart from the iterations.
+ONE_TIME = "one-time"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,10 +118,21 @@ class Finding:
         return self.code == TOTAL
 
     @property
+    def one_time_s(self) -> float | None:
+        """Return the seconds that a process pays once, None if they are unknown."""
+        times = [item.value for item in self.evidence if item.kind == ONE_TIME]
+        return next((time_s for time_s in times if time_s is not None), None)
+
+    @property
     def missing_cost_text(self) -> str:
-        """Return the reason of a missing cost: another finding has the time, or it is unknown."""
+        """Return the reason of a missing cost of an iteration.
+
+        Another finding has the time, a process pays it once, or it is unknown.
+        """
         codes = [exhibit.name for exhibit in self.evidence if exhibit.kind == OTHER_FINDING]
-        return f"in {', '.join(codes)}" if codes else NOT_MEASURED
+        if codes:
+            return f"in {', '.join(codes)}"
+        return NOT_MEASURED if self.one_time_s is None else f"{significant(self.one_time_s)} s once"
 
     def to_json(self) -> dict[str, Any]:
         """Return the finding as a JSON object."""

@@ -1,20 +1,20 @@
 """graph-break and recompiles: Dynamo left the graph, or compiled it again.
 
-Breaks cost the time between the end of a graph and the start of the next, less the operators that
-run eagerly there: those run without the break too. It is measured without the profiler, which
-lengthens each entry into a graph, and only on a CPU: a GPU works on meanwhile. What would fuse
-across the break is not in it. A recompile costs compile time once, and nothing in the iterations
-after it: the text has its seconds.
+Breaks cost the time between the end of a graph and the first kernel of the next, less the operators
+that run eagerly there: those run without the break too. It is measured without the profiler, which
+lengthens each entry into a graph, and only on a CPU: a GPU works on meanwhile. Fusion across the
+break can save more. A recompile costs compile time once, and nothing in the iterations after it.
+Its seconds are evidence, those of the first launch that has one: its cache is empty.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from compile_hud.db.records.findings import Exhibit, Location
+from compile_hud.db.records.findings import ONE_TIME, Exhibit, Location
 from compile_hud.db.shared.text import counted, first_line, one_line, shortened
 from compile_hud.runner.analysis.findings.draft import Draft, FindingKind
 from compile_hud.runner.analysis.findings.locations import metric_exhibit, time_text
@@ -22,7 +22,7 @@ from compile_hud.runner.analysis.findings.result_evidence import ResultEvidence
 
 _MAX_REASON = 160
 _MAX_LISTED = 10
-_EACH = "recompile_s"
+_EACH, _ALL = "recompile_s", "recompiles_s"
 _GAPS = "graph_gaps_s"
 _WHILE_SAMPLING = "recompiles-while-sampling"
 
@@ -71,18 +71,28 @@ def find_recompiles(case: ResultEvidence) -> Iterator[Draft]:
         return
     is_sampled = bool(case.warning_text(_WHILE_SAMPLING))
     when = ", some while samples were taken" if is_sampled else ""
-    each_s = _recompile_s(case)
-    each = "" if each_s is None else f", {time_text(each_s)} each"
-    evidence = _exhibits("recompiles", recompiles)
+    times_s = _recompile_times_s(case)
+    each = "" if not times_s else f", {time_text(statistics.median(times_s))} each"
     yield Draft(
         text=_text(f"compiled {counted(round(count), 'time')} again{each}{when}", recompiles),
         where=_location(recompiles),
-        evidence=evidence if each_s is None else (metric_exhibit(_EACH, each_s), *evidence),
+        evidence=(
+            *_seconds(times_s, is_complete=len(times_s) == round(count)),
+            *_exhibits("recompiles", recompiles),
+        ),
     )
 
 
-def _recompile_s(case: ResultEvidence) -> float | None:
-    """Return the median seconds of a recompilation in the first launch that has one."""
+def _seconds(times_s: Sequence[float], *, is_complete: bool) -> Iterator[Exhibit]:
+    """Yield the median of a recompilation, and their sum if none is missing."""
+    if times_s:
+        yield metric_exhibit(_EACH, statistics.median(times_s))
+    if times_s and is_complete:
+        yield Exhibit(kind=ONE_TIME, name=_ALL, value=math.fsum(times_s), unit="s")
+
+
+def _recompile_times_s(case: ResultEvidence) -> Sequence[float]:
+    """Return the seconds of each recompilation in the first launch that has one."""
     for launch in case.result.details.get("compilations") or ():
         times_s: dict[str, float] = {}
         for item in launch if isinstance(launch, list) else ():
@@ -90,8 +100,8 @@ def _recompile_s(case: ResultEvidence) -> float | None:
             if item.get("reason") or key in times_s:
                 times_s[key] = times_s.get(key, 0.0) + math.fsum(item["phases_s"].values())
         if times_s:
-            return statistics.median(times_s.values())
-    return None
+            return tuple(times_s.values())
+    return ()
 
 
 def _text(what: str, locations: Any) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from compile_hud.db.records.findings import Finding
+from compile_hud.db.records.findings import NOT_MEASURED, Finding
 from compile_hud.db.records.graphs.host_times import HOST_TIMES
 from compile_hud.db.records.kernels import CACHE_LOOKUP
 from compile_hud.db.records.results import Case, Outcome
@@ -105,7 +105,12 @@ def test_recompiles_have_the_median_seconds_of_one() -> None:
     finding = findings_by_code(gpu_result(measurements=[counted], details=details))["recompiles"]
     assert ", 2.00 s each: " in finding.text
     assert (finding.evidence[0].name, finding.evidence[0].value) == ("recompile_s", 2.0)
-    assert finding.cost_s is None
+    # 1.5 and 2.5 s in the first launch: once, and in no iteration.
+    assert (finding.cost_s, finding.one_time_s) == (None, 4.0)
+    assert finding.missing_cost_text == "4.00 s once"
+    more = make_measurement("recompiles", samples=(3.0,))
+    incomplete = findings_by_code(gpu_result(measurements=[more], details=details))["recompiles"]
+    assert (incomplete.one_time_s, incomplete.missing_cost_text) == (None, NOT_MEASURED)
 
 
 def test_a_recompile_counts_with_its_backward() -> None:
