@@ -176,10 +176,10 @@ def report_host_times(context: Context, forward: Forward) -> None:
         return
     clock = "thread_time" if device.num_threads == 1 else "perf_counter"
     iterations = _iterations(context, forward, clock_ns=getattr(time, f"{clock}_ns"))
+    if not iterations:
+        return
     num_gaps = statistics.median_low([len(calls.gaps_ns) for calls in iterations])
     names = sorted({name for calls in iterations for name in calls.fallbacks})
-    if not num_gaps and not names:
-        return
     context.findings.details[HOST_TIMES] = {
         "clock": clock,
         "num_gaps": num_gaps,
@@ -211,6 +211,9 @@ def _iterations(
             recorder.calls = HostCalls()
             step()
             iterations.append(recorder.calls)
+            if not recorder.calls.gaps_ns and not recorder.calls.fallbacks:
+                # Most cases have neither, and one iteration says so.
+                return []
     return iterations[NUM_WARMUPS:]
 
 

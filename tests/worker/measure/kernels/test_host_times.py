@@ -120,8 +120,21 @@ def test_operators_without_generated_code_are_timed(
         assert min(item["samples_s"]) > 0
 
 
-def test_generated_code_alone_has_neither() -> None:
-    assert times_of(Called(torch.sin)) is None
+def test_generated_code_alone_takes_one_iteration_and_has_neither() -> None:
+    num_calls = 0
+
+    context = make_context(Called(torch.sin), {"x": torch.randn(4, 8)})
+    forward = torch.compile(context.subject.model)
+
+    def counted(**inputs: Any) -> Any:
+        nonlocal num_calls
+        num_calls += 1
+        return forward(**inputs)
+
+    context.step(counted)()
+    num_calls = 0
+    assert _reported(context, counted) is None
+    assert num_calls == 1
 
 
 @pytest.mark.parametrize(
