@@ -395,3 +395,21 @@ def test_figures_of_planted_findings_are_current() -> None:
     assert summary["named_share"] >= 0.95
     assert summary["num_in_twins"] == 0
     assert summary["max_findings_s"] <= 0.5
+
+
+def test_figures_of_clusters_of_a_release_are_current() -> None:
+    parts, text = result("release_clusters")["parts"], words("benchmarks/README.md")
+    known, unknown, random = (parts[name] for name in ("known kinds", "unknown kinds", "random"))
+    fragments = [
+        f"{known['num_releases']} releases a row",
+        f"random, {100 * random['share_of_releases_with_shared']:.1f} % of the releases",
+    ]
+    for title, figures in (("all cases", known), ("regressions alone", unknown)):
+        shares = [f"{100 * figures[name]:.1f} %" for name in ("shared_purity", "completeness")]
+        means = [f"{figures[name]:.1f}" for name in ("mean_num_clusters", "mean_num_planted")]
+        fragments.append(f"| known of {title} | {' | '.join(shares + means)} |")
+        assert figures["shared_purity"] >= 0.9
+    for size, word in (("5", "five regressions are"), ("3", "three"), ("2", "two")):
+        share = known["completeness_by_cause"][f"{size} regressions"]
+        fragments.append(f"with {word} {100 * share:.1f} %")
+    assert [fragment for fragment in fragments if fragment not in text] == []
