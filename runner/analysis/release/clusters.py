@@ -140,7 +140,7 @@ def cluster_text(
     cluster: RegressionCluster, *, num_regressions: int, cases: Sequence[JudgedCase]
 ) -> str:
     """Return a cluster as one line; `cases` are all judged ones."""
-    shown = [_values_text(name, own) for name, own in _shown_conditions(cluster).items()]
+    shown = [_values_text(name, own) for name, own in _shown_conditions(cluster, cases).items()]
     fitting = [item for item in cases if _fits(item, conditions=cluster.conditions)]
     if not cluster.conditions:
         shown = ["all cases" if len(fitting) == len(cluster.cases) else "most cases"]
@@ -246,15 +246,18 @@ def _size(item: JudgedCase) -> float:
     return abs(math.log(item.ratio)) if item.ratio is not None and item.ratio > 0 else 0.0
 
 
-def _shown_conditions(cluster: RegressionCluster) -> Mapping[str, list[str]]:
-    """Return the conditions by name; the contrast says that of several modes."""
+def _shown_conditions(
+    cluster: RegressionCluster, cases: Sequence[JudgedCase]
+) -> Mapping[str, list[str]]:
+    """Return the conditions by name, without alternatives that are all values but the spared."""
     shown: dict[str, list[str]] = {name: [] for name in NAMES}
     for factor in cluster.conditions:
         shown[factor.name].append(factor.value)
-    spared = {factor.name for factor in cluster.spared}
-    return {
-        name: own for name, own in shown.items() if own and not (name in spared and len(own) > 1)
-    }
+    for name in {factor.name for factor in cluster.spared if len(shown[factor.name]) > 1}:
+        spared = {factor.value for factor in cluster.spared if factor.name == name}
+        if spared.union(shown[name]) == _values_of(cases, name):
+            shown[name] = []
+    return {name: own for name, own in shown.items() if own}
 
 
 def _general_texts(cluster: RegressionCluster, fitting: Sequence[JudgedCase]) -> Iterator[str]:

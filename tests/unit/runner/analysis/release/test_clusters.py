@@ -168,6 +168,15 @@ def test_a_contrast_is_with_cases_that_differ_in_one_factor_alone() -> None:
     assert spared["bf16"] == ()
 
 
+def test_modes_are_named_unless_all_others_are_spared() -> None:
+    cases = release(is_family_in_training)
+    (cluster,) = find_clusters(cases)
+    other = judged(make_case("model-1", family="family-0", mode="reduce-overhead"))
+    modes = "mode default or max-autotune"
+    assert modes not in cluster_text(cluster, num_regressions=12, cases=cases)
+    assert modes in cluster_text(cluster, num_regressions=12, cases=[*cases, other])
+
+
 def test_texts_of_clusters(snapshot: SnapshotAssertion) -> None:
     single = make_case("model-5", family="family-1", dtype="bf16", mode="max-autotune").key
     assert {
