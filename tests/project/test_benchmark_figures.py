@@ -383,6 +383,7 @@ def test_figures_of_planted_findings_are_current() -> None:
     document, text = result("findings_planted"), words("benchmarks/README.md")
     summary = document["summary"]
     fragments = [
+        f"plants {len({row['code'] for row in document['plants']})} causes",
         f"{summary['num_costs_within_tolerance']} of {summary['num_costs']} are within",
         f"{summary['num_models']} tiny models in mode default",
     ]
@@ -390,7 +391,10 @@ def test_figures_of_planted_findings_are_current() -> None:
         ratio = row["cost_over_saving"]
         cells = [f"{row[name]} of {row['num_repeats']}" for name in ("num_named", "num_located")]
         cost = "-" if ratio is None else f"{ratio:.2f}"
-        fragments.append(f"| `{row['code']}` | {cells[0]} | {cells[1]} | {cost} |")
+        size = row["size"] or "-"
+        fragments.append(f"| `{row['code']}` | {size} | {cells[0]} | {cells[1]} | {cost} |")
+        if row["one_time_over_saving"] is not None:
+            fragments.append(f"{row['one_time_over_saving']:.2f} of the seconds")
     assert [fragment for fragment in fragments if fragment not in text] == []
     assert summary["named_share"] >= 0.95
     assert summary["num_in_twins"] == 0
