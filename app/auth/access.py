@@ -35,9 +35,7 @@ _ALL_ADDRESSES = ("", "0.0.0.0", "::")
 TOKEN_VARIABLE = "HUD_METRICS_TOKEN"
 TOKEN_FILE_VARIABLE = "HUD_METRICS_TOKEN_FILE"
 
-LINK_ADVICE = (
-    "Open the sign-in link that `hud up` or `hud serve` printed, or run `hud sign-in` for a new one"
-)
+LINK_ADVICE = "Open the sign-in link of `hud up` or `hud serve`, or run `hud sign-in`"
 # Sign-ins expire, so the list of those that were ended by hand can be short.
 _MAX_ENDED = 10_000
 _NEEDED = {

@@ -288,8 +288,8 @@ class _ResponseSender:
         elif "state" in self._request.query_params or "error" in self._request.query_params:
             self._instead = status_page(
                 "The sign-in did not succeed",
-                "The provider refused it, or its answer is not valid: it may be too old, or have"
-                " been used before. Go to the dashboard and sign in again.",
+                "The provider refused it, or its answer is too old or was used before. Go to the"
+                " dashboard and sign in again.",
                 status=HTTPStatus.FORBIDDEN,
             )
         if self._instead is not None:

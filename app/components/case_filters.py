@@ -10,7 +10,7 @@ import streamlit as st
 
 from compile_hud.app import clock
 from compile_hud.app.components.alert_rows import lets_through
-from compile_hud.app.components.latest_results import silence_text
+from compile_hud.app.components.latest_results import silence_notice
 from compile_hud.app.components.page_frame import (
     banners,
     choose,
@@ -206,7 +206,7 @@ def draw_filters(state: CaseState, overview: Overview, *, results: FilteredResul
 def draw_silence(results: FilteredResults) -> None:
     """Draw a banner if the scheduler of the machine stopped sending heartbeats."""
     if late := load_silent_schedulers().get(results.machine):
-        st.html(banner(silence_text(late, now=clock.now())))
+        st.html(banner(*silence_notice(late, now=clock.now())))
 
 
 def show_nothing_fits(

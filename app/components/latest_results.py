@@ -48,7 +48,7 @@ def latest_facts(
     return key_values([*links, *labelled, *common])
 
 
-def silence_text(late: SchedulerState, *, now: datetime) -> str:
+def silence_notice(late: SchedulerState, *, now: datetime) -> tuple[str, ...]:
     """Return since when a scheduler is silent, which runs it has missed, and a remedy."""
     due = [
         schedule
@@ -62,6 +62,6 @@ def silence_text(late: SchedulerState, *, now: datetime) -> str:
     )
     return (
         f"The scheduler of {late.machine} has been silent since {local_moment(late.heartbeat_at)}"
-        f" ({age(late.heartbeat_at, now=now)}): these results are getting old.{missed} Start"
-        f" `hud up` or `hud schedule` there again; `hud doctor` says what is wrong."
+        f" ({age(late.heartbeat_at, now=now)}).{missed}",
+        "Start `hud up` or `hud schedule` there; `hud doctor` names the cause.",
     )

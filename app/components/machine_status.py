@@ -38,10 +38,10 @@ _COLUMNS = (
 )
 
 
-def machine_notice(moves: Sequence[MachineMove]) -> str:
-    """Return the banner of a run with machine drift, "" without any."""
+def machine_notice(moves: Sequence[MachineMove]) -> tuple[str, ...]:
+    """Return the lines of the banner of a run with machine drift, none without any."""
     texts = [move_text(move) for move in moves if move.verdict == MOVED]
-    return f"Machine drift: {', '.join(texts)}. {_CAUTION}" if texts else ""
+    return (f"Machine drift: {', '.join(texts)}.", _CAUTION) if texts else ()
 
 
 def move_text(move: MachineMove) -> str:

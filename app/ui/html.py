@@ -333,9 +333,10 @@ def collapsible(summary: str, content: str) -> str:
     return f'<details class="hud"><summary>{escaped(summary)}</summary>{content}</details>'
 
 
-def banner(text: str, *, style: str = "") -> str:
-    """Return a quiet framed line; text between backticks is code."""
-    content = with_code(text, limit=_TITLE_LIMIT)
+def banner(*texts: str, style: str = "") -> str:
+    """Return a quiet frame with a line for each text; text between backticks is code."""
+    lines = (with_code(text, limit=_TITLE_LIMIT) for text in texts)
+    content = "".join(f'<div class="hud-line">{line}</div>' for line in lines)
     return f'<div class="hud-notice {style}" role="status">{content}</div>'
 
 

@@ -17,7 +17,7 @@ from compile_hud.app.data.cache import read_cache
 from compile_hud.app.data.store import URL_VARIABLE
 from compile_hud.db.shared.access_rules import AccessRules, Role
 from compile_hud.db.store import Store
-from tests.support.pages.page_elements import too_long_captions
+from tests.support.pages.page_elements import too_long_texts
 from tests.support.stores import dashboard_stores
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def open_page(store_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ope
         for name, value in params.items():
             page.query_params[name] = value
         page.run()
-        assert too_long_captions(page) == []
+        assert too_long_texts(page) == []
         return page
 
     # Each run looks for components in all installed packages, which takes longer than the page.

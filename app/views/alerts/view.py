@@ -71,8 +71,8 @@ from compile_hud.db.shared.access_rules import Role
 from compile_hud.db.shared.text import counted
 
 _DRIFT_TEXT = (
-    "Differences between the first run of the drift and the run where it was first seen. A drift"
-    " takes many nights, so no single one explains it."
+    "From the first run of the drift to the run where it was first seen. No single night explains"
+    " a drift."
 )
 # A longer log is shown in a box of this height, in pixels.
 _SHORT_LOG_LINES, _LOG_HEIGHT = 20, 420

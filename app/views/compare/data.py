@@ -34,7 +34,7 @@ from compile_hud.runner.analysis.comparison.environment_diff import environment_
 from compile_hud.runner.analysis.comparison.noise_model import HISTORY_RUNS, NOISE_METRICS
 from compile_hud.runner.analysis.comparison.resolution import (
     noise_text,
-    resolution_text,
+    resolution_sentences,
     resolutions,
 )
 from compile_hud.runner.analysis.comparison.run_selection import (
@@ -230,7 +230,7 @@ def _compared(
         ),
         machine=tuple(map(machine_move, moves)),
         noise=noise_text(rows),
-        resolution=resolution_text(resolutions(rows, fail_above=DEFAULT_FAIL_ABOVE)),
+        resolution=resolution_sentences(resolutions(rows, fail_above=DEFAULT_FAIL_ABOVE)),
     )
 
 

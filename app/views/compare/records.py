@@ -123,7 +123,7 @@ class ComparePage:
     models with other code. `refusal` is the
     reason why they do not compare: then there are no rows and no means, but `levels`. `machine` has
     the reference cases, `variants` are all of both runs. The rows are the worst first. `noise` says
-    what the noise was learnt from, `resolution` is a sentence about undecided rows.
+    what the noise was learnt from, `resolution` has the sentences about undecided rows.
     """
 
     baseline: Run
@@ -137,7 +137,7 @@ class ComparePage:
     levels: tuple[LevelPair, ...] = ()
     machine: tuple[MachineMove, ...] = ()
     noise: str = ""
-    resolution: str = ""
+    resolution: tuple[str, ...] = ()
 
     @functools.cached_property
     def tally(self) -> ComparisonTally:

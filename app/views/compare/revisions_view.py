@@ -126,16 +126,17 @@ def _show_nothing(state: RevisionsState, choice: RevisionChoice) -> None:
         text = "One run stands for both. Choose two revisions that were measured in different runs."
         state_page("Both sides are the same run", text=[text])
         return
-    text = (
+    paragraphs = [
         f"All runs on {choice.machine} have the same build of torch and the same code of own"
-        " models. A run with another build or commit makes a second revision."
-    )
+        " models.",
+        "A run with another build or commit makes a second revision.",
+    ]
     commands = [
         "hud run --toolchain nightly    # another build of torch",
         "hud compare --repo . main HEAD # two commits of your code, measured now",
     ]
     links = [("Compare two runs", compare_url(CompareState()))]
-    state_page("Only one revision", text=[text], commands=commands, links=links)
+    state_page("Only one revision", text=paragraphs, commands=commands, links=links)
 
 
 def _show_no_run(state: RevisionsState, choice: RevisionChoice) -> None:

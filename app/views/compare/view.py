@@ -113,9 +113,9 @@ def show_comparison(
     other filters.
     """
     if moved := machine_notice(page.machine):
-        st.html(banner(moved))
+        st.html(banner(*moved))
     if page.resolution:
-        st.html(banner(f"{page.resolution}."))
+        st.html(banner(*(f"{sentence}." for sentence in page.resolution)))
     st.html(verdict_tiles(page))
     if page.noise:
         st.html(caption(f"Noise of the comparisons learnt from {page.noise}."))
@@ -216,7 +216,8 @@ def show_environment(page: ComparePage) -> None:
 
 def show_refusal(page: ComparePage, state: CompareState) -> None:
     """Draw the reason why the two runs do not compare, and their levels side by side."""
-    st.html(banner(f"No verdict: {page.refusal}."))
+    problem, _, remedy = page.refusal.partition(". ")
+    st.html(banner(f"No verdict: {problem}.", *([f"{remedy}."] if remedy else [])))
     st.html(heading("Levels of both", level=2))
     choose(
         "Table shows",
@@ -286,9 +287,9 @@ def show_no_other(error: NotFoundError, summaries: tuple[RunSummary, ...]) -> No
         links = [(f"Compare {variants[1]} with {variants[0]} of this run", compare_url(both))]
     text = [
         f"{error}.",
-        f"Run {run.id} is the only run in this store, and comparing takes a second one:"
-        f" `hud run` on {run.machine} measures it, `hud ingest` and `hud import` store what was"
-        " measured elsewhere.",
+        f"Run {run.id} is the only run in this store, and a comparison needs a second one.",
+        f"`hud run` on {run.machine} measures it; `hud ingest` and `hud import` store results from"
+        " elsewhere.",
     ]
     command = "" if is_imported(run.toolchain) else run_command(run)
     state_page(

@@ -115,8 +115,8 @@ def _of_scheduler(scheduler: SchedulerState, *, now: datetime) -> list[str]:
     if scheduler.is_silent(now=now):
         silent = duration((now - scheduler.heartbeat_at).total_seconds())
         return [
-            f"The scheduler of {machine} has been silent for {silent}, so nothing is measured there"
-            " by itself: hud up or hud schedule there; hud doctor says what is wrong."
+            f"The scheduler of {machine} has been silent for {silent}. Start hud up or hud schedule"
+            " there; hud doctor names the cause."
         ]
     texts = [
         f"The disk for {disk.name} of {machine} has {quantity(disk.free_bytes, 'B')} left: make"

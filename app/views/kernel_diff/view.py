@@ -58,8 +58,8 @@ UNEXPLAINED_CAPTION = "Unexplained: kernels are timed under the profiler, latenc
 # thousands.
 _MAX_CASES = 60
 UNLIKE_TEXT = (
-    "The environments of the two runs differ in facts that affect times. The matching of kernels"
-    " is valid; the contributions include the effect of the environments."
+    "The environments of the two runs differ in facts that affect times. Contributions of kernels"
+    " include their effect; the matching does not depend on it."
 )
 
 

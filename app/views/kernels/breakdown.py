@@ -20,9 +20,7 @@ _RESTS = ("dispatch", "python", IDLE)
 _HATCHED = "p3"
 _PARTS_TEXT = "The parts say where the time goes, not how long it is."
 RETENTION_TEXT = (
-    "[traces] nights in hud.toml sets how long traces stay, max_size their total size; traces of"
-    " open alerts stay longer. Larger numbers apply to new traces. Measuring the case again makes"
-    " one; the page of its run has the command."
+    "[traces] nights and max_size in hud.toml limit traces. Measure the case again for a new one."
 )
 
 
@@ -48,8 +46,9 @@ def parts_bars(profile: Profile, *, is_noisy: bool = False) -> str:
     If recording slowed the host, the latency is above, divided into the parts.
     """
     bars_html = stack(_bars(profile), unit="s", label="where the time of an iteration goes")
-    text = profiler_text(profile, is_noisy=is_noisy)
-    return f'{bars_html}<p class="note">{escaped(text, limit=len(text))}</p>'
+    texts = profiler_texts(profile, is_noisy=is_noisy)
+    notes = (f'<div class="note">{escaped(text, limit=len(text))}</div>' for text in texts)
+    return bars_html + "".join(notes)
 
 
 def _bars(profile: Profile) -> list[Bar]:
@@ -94,24 +93,26 @@ def parts_table(profile: Profile) -> str:
     return table(columns, rows, label="parts of an iteration")
 
 
-def profiler_text(profile: Profile, *, is_noisy: bool = False) -> str:
-    """Return a sentence on the cost of the profiler, as far as it is known and undisturbed."""
+def profiler_texts(profile: Profile, *, is_noisy: bool = False) -> tuple[str, ...]:
+    """Return sentences on the cost of the profiler, as far as it is known and undisturbed."""
     whole = quantity(profile.iteration_s, "s")
     if profile.latency_s is None or profile.remainder_s is None:
-        return f"An iteration took {whole} under the profiler; no latency was sampled without it."
+        return (f"An iteration took {whole} under the profiler; its latency was not sampled.",)
     latency = quantity(profile.latency_s, "s")
-    began = f"An iteration took {whole} under the profiler and {latency} (median) without it"
+    began = f"An iteration took {whole} under the profiler and {latency} (median) without it."
     if profile.remainder_s < 0:
         share = -100 * profile.remainder_s / profile.latency_s if profile.latency_s else 0.0
         cost = quantity(-profile.remainder_s, "s")
         return (
-            f"{began}: the remainder, {cost} ({significant(share, digits=2)} % of the latency), is"
-            f" the cost of profiling{' and of disturbance' if is_noisy else ''}."
-            f" {_idle_text(profile) if profile.is_slowed else _PARTS_TEXT}"
+            began,
+            f"The remainder, {cost} ({significant(share, digits=2)} % of the latency), is the cost"
+            f" of profiling{' and of disturbance' if is_noisy else ''}.",
+            _idle_text(profile) if profile.is_slowed else _PARTS_TEXT,
         )
     return (
-        f"{began}: the cost of profiling is below the scatter of iterations, and no part explains"
-        f" the remainder of {quantity(profile.remainder_s, 's')}."
+        began,
+        "The cost of profiling is below the scatter of iterations, and no part explains the"
+        f" remainder of {quantity(profile.remainder_s, 's')}.",
     )
 
 
@@ -121,8 +122,8 @@ def _idle_text(profile: Profile) -> str:
         for parts in (profile.components, profile.components_without_profiler)
     )
     return (
-        "Recording slows the host and no kernel, so its cost is gaps: of the"
-        f" {recorded} in which the GPU was idle under the profiler the latency has room for {left}."
+        "Recording slows the host, so its cost is gaps: the GPU was idle for"
+        f" {recorded} under the profiler, and the latency has room for {left}."
     )
 
 
@@ -169,8 +170,8 @@ def no_trace_text(page: KernelsPage) -> str:
         return ""
     if not page.has_traces:
         return (
-            "No trace is stored: the store is no file with a folder next to it. Name a folder that"
-            " runners and dashboard share with [traces] folder."
+            "No trace is stored, since this store has no folder for traces. Set one that runners"
+            " and dashboard share: [traces] folder in hud.toml."
         )
     if not page.profile.trace:
         return "This result has no trace: it was stored without one, or the disk was full."

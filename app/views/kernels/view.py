@@ -65,8 +65,9 @@ from compile_hud.db.records.results import Outcome
 _READY_MADE = "Library kernel ({library}): no generated source."
 _WITHOUT_CODE = "This result has no code of the kernel, so there is no script that runs it alone."
 _HOW_TO_GET_THEM = (
-    "Kernels are recorded after the samples of every case that ends ok ([run] kernels = true, which"
-    " is the default). Reference cases and imported histories have none.",
+    "Kernels are recorded after the samples of every case that ends ok. `[run] kernels = true` is"
+    " the default.",
+    "Reference cases and imported histories have none.",
     "`hud run` measures again.",
 )
 

@@ -114,7 +114,7 @@ def _show_page(page: ModesPage, state: ModesState, *, results: FilteredResults) 
 
 def _show_section(section: GroupSection, state: ModesState, *, results: FilteredResults) -> None:
     group = section.group
-    st.html(banner(" ".join(section.answer.sentences)))
+    st.html(banner(*section.answer.sentences))
     if group.choice.modes:
         st.html(two_columns(mode_table(group), calls_table(group)))
         rows = chart_rows(group)
@@ -129,7 +129,7 @@ def _show_section(section: GroupSection, state: ModesState, *, results: Filtered
 
 
 def _folded(section: GroupSection) -> str:
-    content = banner(" ".join(section.answer.sentences))
+    content = banner(*section.answer.sentences)
     if section.group.choice.modes:
         content += two_columns(mode_table(section.group), calls_table(section.group))
     return collapsible(section_title(section), content)

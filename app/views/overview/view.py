@@ -65,7 +65,7 @@ def show() -> None:
     if undelivered := dead_letter_notice(overview.dead_letters):
         st.html(banner(undelivered))
     if moved := machine_notice(overview.machine.get((results.machine, results.toolchain), ())):
-        st.html(banner(moved))
+        st.html(banner(*moved))
     if status.learning and is_known(results.machine, overview):
         st.html(steps_html(next_steps(status)))
     if results.cells or status.items:

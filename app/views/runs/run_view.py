@@ -103,7 +103,7 @@ def _show_header(page: RunPage) -> None:
     ]
     st.html(key_values(pairs))
     if moved := machine_notice(page.machine):
-        st.html(banner(moved))
+        st.html(banner(*moved))
     # A selection by hand has no name that a job could have.
     if run.suite != CUSTOM_SUITE and run.state is not RunState.RUNNING:
         run_request_form("Run it again", suites_of([run]), key="run")

@@ -36,7 +36,7 @@ def series_markdown(page: SeriesPage, *, metric: str, command: str) -> str:
         value = estimate(last.median, low=last.low, high=last.high, unit=unit)
         when = f"{moment(last.at)}, {code(last.revision)}"
         lines.append(f"latest: {value} of {last.num_samples} samples ({when})")
-    lines += [code(text) for text in alert_notices(page, metric=metric)]
+    lines += [code("; ".join(parts)) for parts in alert_notices(page, metric=metric)]
     title = f"{code(metric_label(metric))} of {code(page.case.key)} on {code(page.machine)}"
     return summary_text(title, lines=lines, command=command)
 

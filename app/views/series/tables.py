@@ -144,19 +144,15 @@ def sibling_table(page: SeriesPage, *, metric: str) -> str:
     return table(columns, [cells], label="the same case in other variants")
 
 
-def alert_notices(page: SeriesPage, *, metric: str) -> list[str]:
-    """Return a sentence for each alert of the series."""
-    texts = []
+def alert_notices(page: SeriesPage, *, metric: str) -> list[tuple[str, ...]]:
+    """Return the change, the bounds and the cause of each alert of the series."""
+    notices = []
     for alert in alerts_of(page, metric=metric):
         text = alert_text(alert)
-        parts = [alert_label(alert, interval=text.interval)]
-        if text.values:
-            parts.append(text.values)
-        parts.append(text.bounds)
-        if alert.cause_text:
-            parts.append(f"cause: {alert.cause_text}")
-        texts.append("; ".join(parts))
-    return texts
+        change = "; ".join(filter(None, (alert_label(alert, interval=text.interval), text.values)))
+        cause = f"cause: {alert.cause_text}" if alert.cause_text else ""
+        notices.append(tuple(filter(None, (change, text.bounds, cause))))
+    return notices
 
 
 def alert_links(page: SeriesPage, *, metric: str) -> str:

@@ -151,8 +151,8 @@ def show_header(page: SeriesPage, *, state: SeriesState) -> None:
         banners([notice])
     if siblings := tables.sibling_table(page, metric=state.metric):
         st.html(siblings)
-    for text in tables.alert_notices(page, metric=state.metric):
-        st.html(banner(text))
+    for lines in tables.alert_notices(page, metric=state.metric):
+        st.html(banner(*lines))
     if links := tables.alert_links(page, metric=state.metric):
         st.html(links)
     if page.points:

@@ -31,8 +31,8 @@ from compile_hud.app.views.studies.data import TITLES, load_study_page
 from compile_hud.app.views.studies.records import GridPart, StudySection, TablePart
 
 _HOW_TO_GET_ONE = (
-    "A run of it fills this page. On a CPU that is a small selection and takes some minutes, on a"
-    " GPU it is the sizes that were published, and takes hours."
+    "A run of it fills this page: in minutes with a small selection on a CPU, in hours with the"
+    " published sizes on a GPU."
 )
 
 

@@ -71,13 +71,18 @@ def resolutions(rows: Sequence[CaseComparison], *, fail_above: float) -> tuple[R
 
 
 def resolution_text(items: Sequence[Resolution]) -> str:
-    """Return one sentence about all undecided comparisons, "" without any.
+    """Return the sentences about all undecided comparisons in one line, "" without any."""
+    return ". ".join(resolution_sentences(items))
+
+
+def resolution_sentences(items: Sequence[Resolution]) -> tuple[str, ...]:
+    """Return the number and the intervals of all undecided comparisons, then their remedy.
 
     Comparisons of different floors are counted together; the most launches settle all floors. An
-    interval is given by its half-width.
+    interval is given by its half-width. Without comparisons there is no sentence.
     """
     if not items:
-        return ""
+        return ()
     sizes = sorted(item.seen for item in items)
     width = " to ".join(dict.fromkeys(_percent(size) for size in (sizes[0], sizes[-1])))
     width = f"{width.replace(' % to ', ' to ')} to each side"
@@ -94,7 +99,8 @@ def resolution_text(items: Sequence[Resolution]) -> str:
     return (
         f"{counted(number, 'comparison')} {verb} inconclusive at"
         f" {' and '.join(filter(None, (', '.join(floors[:-1]), floors[-1])))}:"
-        f" {interval} {width}; about {launches} of each side would settle {which}"
+        f" {interval} {width}",
+        f"About {launches} of each side would settle {which}",
     )
 
 

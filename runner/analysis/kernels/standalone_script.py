@@ -157,10 +157,8 @@ def script_of(kernel: Kernel, source: KernelSource, *, title: str) -> str:
     arguments = kernel.launch.get("arguments")
     if not isinstance(arguments, list) or not arguments:
         raise NoKernelScript(
-            f"nobody saw what {printable(kernel.name)} was called with: the result is older than"
-            " Compile HUD records it, or a CUDA graph was replayed, which calls no kernel. Measure"
-            " the case again; in place of reduce-overhead or max-autotune take a mode without"
-            " CUDA graphs, such as max-autotune-no-cudagraphs",
+            f"no call of {printable(kernel.name)} was recorded, in an old result or a replayed CUDA"
+            " graph. Measure again with max-autotune-no-cudagraphs, which replays none",
             kernel=kernel.name,
             problem="no-call",
         )

@@ -170,7 +170,7 @@ def _ship_sentences(group: ModeGroup) -> list[str]:
     assert mode is not None
     return [
         *_exceptions(group.recommendation.exceptions, variant=mode.variant),
-        _reason(mode, group),
+        *_reasons(mode, group),
         *_equals(mode, group),
         *_calls(mode, group),
         *_limits(mode, group),
@@ -182,8 +182,8 @@ def _no_gain_sentences(group: ModeGroup) -> list[str]:
     assert best is not None
     return [
         f"{_cohort(group)}, {best.variant} is the fastest mode: {ratio_text(best.speedup)} as fast"
-        f" as eager. A gain counts if it is at least {100 * MIN_GAIN:.0f} % and its interval is"
-        " above 0.",
+        " as eager.",
+        f"A gain counts if it is at least {100 * MIN_GAIN:.0f} % and its interval is above 0.",
         *_single_models(group),
     ]
 
@@ -193,9 +193,10 @@ def _few_calls_sentences(group: ModeGroup) -> list[str]:
     assert best is not None
     needed = "" if best.break_even is None else f", {calls_text(best.break_even)} calls"
     return [
-        f"{_cohort(group)}, {best.variant} is {ratio_text(best.speedup)} as fast as eager and"
-        f" recovers its {time_text(best.compile_s.value)} of {group.cache} compile time after the"
-        f" fewest calls{needed}. A process of {_expected_calls(group)} is too short.",
+        f"{_cohort(group)}, {best.variant} is {ratio_text(best.speedup)} as fast as eager.",
+        f"It recovers its {time_text(best.compile_s.value)} of {group.cache} compile time after the"
+        f" fewest calls{needed}.",
+        f"A process of {_expected_calls(group)} is too short.",
         *_single_models(group),
     ]
 
@@ -238,22 +239,26 @@ def _exception_text(item: ModelException) -> str:
     return f"{item.model} ({'; '.join(texts)})" if texts else item.model
 
 
-def _reason(mode: ModeCost, group: ModeGroup) -> str:
-    text = (
-        f"{_cohort(group)}, it is {ratio_text(mode.speedup)} as fast as eager, for"
-        f" {time_text(mode.compile_s.value)} of {group.cache} compile time"
-    )
+def _reasons(mode: ModeCost, group: ModeGroup) -> list[str]:
+    """Return the gain of the recommended mode, its cost, and the modes that only cost more."""
+    cost = f"It takes {time_text(mode.compile_s.value)} of {group.cache} compile time"
     if mode.memory is not None:
-        text += f" and {signed(100 * (mode.memory.value - 1))} % peak memory"
+        cost += f" and {signed(100 * (mode.memory.value - 1))} % peak memory"
+    sentences = [
+        f"{_cohort(group)}, it is {ratio_text(mode.speedup)} as fast as eager.",
+        f"{cost}.",
+    ]
     others = [
         other.variant
         for other in group.choice.modes
         if mode.variant in other.beaten_by and other.speedup.high >= mode.speedup.low
     ]
     if others:
-        costs = "costs" if len(others) == 1 else "cost"
-        text += f"; {', '.join(others)} cannot be told from it in speed and {costs} more"
-    return f"{text}."
+        text = "differs from it in speed within noise and costs more"
+        if len(others) > 1:
+            text = "differ from it in speed within noise and cost more"
+        sentences.append(f"{', '.join(others)} {text}.")
+    return sentences
 
 
 def _equals(mode: ModeCost, group: ModeGroup) -> list[str]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from streamlit.testing.v1 import AppTest
 
 # The rule of a caption; what a chart shows is in its drawn legend.
-MAX_CAPTION_WORDS = 25
+MAX_TEXT_WORDS = 25
 # Elements without an end tag.
 _VOID = {"br", "hr", "img", "input", "link", "meta", "wbr"}
 
@@ -100,9 +100,16 @@ def texts_of(page: AppTest, *kinds: str) -> list[str]:
     return [re.sub(r"\s+", " ", " ".join(words)).strip() for words in parser.texts]
 
 
-def too_long_captions(page: AppTest) -> list[str]:
-    """Return the captions of the page that have more words than a caption may have."""
-    return [text for text in texts_of(page, "caption") if len(text.split()) > MAX_CAPTION_WORDS]
+def too_long_texts(page: AppTest) -> list[str]:
+    """Return the captions and the lines of banners with more words than a text may have."""
+    texts = texts_of(page, "caption", "line")
+    return [text for text in texts if num_words(text) > MAX_TEXT_WORDS]
+
+
+def num_words(text: str) -> int:
+    """Return the number of words of `text`; names between commas count as one word."""
+    words = re.sub(r"\S+(?:, \S+){2,}", "names", text).split()
+    return sum(any(sign.isalnum() for sign in word) for word in words)
 
 
 def headings_of(page: AppTest, label: str) -> list[str]:

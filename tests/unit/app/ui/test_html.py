@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from datetime import datetime, timezone
 from html.parser import HTMLParser
 from zoneinfo import ZoneInfo
@@ -57,7 +58,12 @@ class Elements(HTMLParser):
     ],
 )
 def test_what_is_between_backticks_in_a_notice_is_code(text: str, content: str) -> None:
-    assert banner(text).endswith(f">{content}</div>")
+    assert f'<div class="hud-line">{content}</div>' in banner(text)
+
+
+def test_a_notice_has_a_line_for_each_text() -> None:
+    lines = re.findall('<div class="hud-line">(.*?)</div>', banner("one", "<two>"))
+    assert lines == ["one", "&lt;two&gt;"]
 
 
 @given(st.text())

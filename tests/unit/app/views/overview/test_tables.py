@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from compile_hud.app.components.latest_results import silence_text
+from compile_hud.app.components.latest_results import silence_notice
 from compile_hud.app.ui.format import Scale, moment
 from compile_hud.app.ui.urls import OVERVIEW_TRENDS, OverviewState
 from compile_hud.app.views.overview.tables import (
@@ -188,14 +188,14 @@ def test_an_alert_is_reported_with_interval_levels_and_both_revisions(
     words: SnapshotAssertion,
 ) -> None:
     alert = make_alert(last_good=make_run_ref(make_run(revision="2.12")))
-    (text,) = alert_notices(series_page(alerts=[alert]), metric="latency_s")
-    assert text == (words)
+    (lines,) = alert_notices(series_page(alerts=[alert]), metric="latency_s")
+    assert lines == (words)
 
 
 def test_a_vanished_series_is_reported_without_numbers(words: SnapshotAssertion) -> None:
     alert = make_alert(kind="vanished", metric="outcome")
-    (text,) = alert_notices(series_page(alerts=[alert]), metric="latency_s")
-    assert text == words
+    (lines,) = alert_notices(series_page(alerts=[alert]), metric="latency_s")
+    assert lines == words
 
 
 @pytest.mark.parametrize(("num_runs", "is_learning"), [(1, True), (6, True), (7, False)])
@@ -233,7 +233,7 @@ def test_a_silent_scheduler_is_reported_with_what_it_missed_and_what_to_do(
         heartbeat_at=START - timedelta(hours=3),
         schedules=(schedule,),
     )
-    assert silence_text(late, now=START + timedelta(hours=1)) == (words)
+    assert silence_notice(late, now=START + timedelta(hours=1)) == (words)
 
 
 def test_results_that_are_not_ok_without_an_alert_are_counted_below_the_title(

@@ -93,7 +93,7 @@ def test_the_sentence_has_plain_numbers_and_no_second_one_that_says_the_same(
     assert texts == words
 
 
-def test_one_sentence_is_about_all_floors() -> None:
+def test_one_text_is_about_all_floors() -> None:
     compilation = row(0.1, metric="compile_cold_s")
     both = resolutions([row(0.001), row(0.04), compilation], fail_above=0.05)
     text = resolution_text(both)
