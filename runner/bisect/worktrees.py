@@ -21,6 +21,8 @@ from compile_hud.runner.execution.model_commits import NUM_CONTENT_DIGITS, NUM_D
 
 # Hooks of the repository are meant for the user's own tree; they may build, or prompt the user.
 _NO_HOOKS = ("-c", "core.hooksPath=/dev/null")
+# Git says this, in English for its locale, in a folder without a repository.
+_NO_REPOSITORY = "not a git repository"
 _FIELDS = "%H%x00%s%x00%an%x00%aI"
 # The default bases of a comparison; the first existing one counts.
 _DEFAULT_BASES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
@@ -209,6 +211,11 @@ def _git(repository: Path, *arguments: str, environment: Mapping[str, str] | Non
     """Return the output of git; raise BisectError with its message if it fails."""
     answer = _run(repository, *arguments, environment=environment)
     if answer.returncode:
+        if _NO_REPOSITORY in answer.stderr:
+            raise BisectError(
+                f"{repository} is in no git repository; name a folder of one with --repo",
+                repository=repository,
+            )
         lines = answer.stderr.strip().splitlines() or [f"it ended with {answer.returncode}"]
         raise BisectError(f"git {arguments[0]} in {repository}: {lines[-1]}", repository=repository)
     return answer.stdout

@@ -11,10 +11,10 @@ from compile_hud.db.errors import BackupError
 from compile_hud.db.maintenance.backup import restore_backup, write_backup
 from compile_hud.db.maintenance.consistency import find_orphans, remove_orphans
 from compile_hud.runner.cli.output import (
+    check_exists,
     json_option,
     print_json,
     say_when_empty,
-    say_when_missing,
     with_workspace,
 )
 from compile_hud.runner.doctor.orphan_files import find_orphan_files, remove_orphan_files
@@ -88,15 +88,14 @@ def prune_command(workspace: Workspace, *, is_dry_run: bool) -> None:
     Each run does this at its end.
     """
     store = workspace.store()
-    is_missing = say_when_missing(store)
+    check_exists(store)
     lines = prune(
         store,
         rules=retention_rules(workspace.config),
         now=workspace.dependencies.now,
         is_dry_run=is_dry_run,
     )
-    if lines or not is_missing:
-        click.echo("\n".join(lines) or "nothing to prune")
+    click.echo("\n".join(lines) or "nothing to prune")
 
 
 @db_group.command()
@@ -110,6 +109,7 @@ def check(workspace: Workspace, *, is_repaired: bool, as_json: bool) -> None:
     trace file is a note, which does not change the exit code.
     """
     store = workspace.store()
+    check_exists(store)
     rows = find_orphans(store)
     files = find_orphan_files(workspace)
     orphans = [

@@ -18,7 +18,13 @@ from compile_hud.db.store import Store
 from compile_hud.runner.alerting.notifier import make_planner, send_waiting
 from compile_hud.runner.alerting.payload import alerts_json
 from compile_hud.runner.cli.exit_codes import EXIT_USAGE
-from compile_hud.runner.cli.output import json_option, print_json, say_when_empty, with_workspace
+from compile_hud.runner.cli.output import (
+    check_exists,
+    json_option,
+    print_json,
+    say_when_empty,
+    with_workspace,
+)
 from compile_hud.runner.cli.progress import new_progress
 from compile_hud.runner.cli.run.after_run import unless_stopped
 from compile_hud.runner.cli.serve import serve_dashboard
@@ -166,6 +172,7 @@ def ingest_document(document: RunDocument, *, store: Store, spool: Spool) -> tup
 @with_workspace
 def detect(workspace: Workspace, *, as_json: bool) -> None:
     """Judge the stored history again; the same history gives the same alerts."""
+    check_exists(workspace.store())
     with unless_stopped() as check:
         report = detect_alerts(
             workspace.store(),

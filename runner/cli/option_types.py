@@ -8,12 +8,15 @@ from typing import Any, TypeVar
 
 import click
 
+from compile_hud.db.shared.text import shortened
 from compile_hud.models_zoo.catalog.spec import near_names
 
 NONE = "none"
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 _DATE = re.compile(r"\d{4}-?\d{2}-?\d{2}")
-_DURATION = re.compile(r"([0-9]{1,9})([hdw])")
+_DURATION = re.compile(r"([0-9]+)([hdw])")
+# Enough of a duration to recognise it.
+_SHOWN_DIGITS = 40
 _Value = TypeVar("_Value")
 
 
@@ -87,8 +90,10 @@ class TimeOrDuration(click.ParamType[datetime | timedelta]):
                 self.fail(f"{error.message}, nor a duration like 3d", param, ctx)
         try:
             return timedelta(**{_UNITS[match[2]]: int(match[1])})
-        except OverflowError:
-            self.fail(f"{value!r} is too long", param, ctx)
+        # Python reads no number of thousands of digits, which is a ValueError.
+        except (OverflowError, ValueError):
+            text = shortened(str(value), limit=_SHOWN_DIGITS)
+            self.fail(f"{text!r} is too long; give a date, or fewer days such as 30d", param, ctx)
 
 
 class LastMoment(TimeOrDuration):

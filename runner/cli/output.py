@@ -11,10 +11,12 @@ from typing import Any, TypeVar, cast
 
 import click
 
+from compile_hud.db.errors import NotFoundError
 from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.shared.text import is_storable, quoted
 from compile_hud.db.store import Store
 from compile_hud.runner.config.load import load_config
+from compile_hud.runner.errors import NoSuchResult
 from compile_hud.runner.workspace import Dependencies, Workspace
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -49,7 +51,14 @@ def with_workspace(function: _Function) -> _Function:
         config = load_config(config_path, env=dependencies.env)
         if store_url is not None:
             config = replace(config, store_url=as_store_url(store_url))
-        return function(Workspace(config=config, dependencies=dependencies), *args, **options)
+        workspace = Workspace(config=config, dependencies=dependencies)
+        try:
+            return function(workspace, *args, **options)
+        except NotFoundError as error:
+            # A file may be what is missing.
+            if "store" in error.parameters:
+                check_exists(workspace.store())
+            raise
 
     return cast("_Function", functools.update_wrapper(wrapper, function))
 
@@ -94,12 +103,10 @@ def as_store_url(text: str) -> str:
     return text if "://" in text else f"duckdb:///{text}"
 
 
-def say_when_missing(store: Store) -> bool:
-    """Return whether there is no `store` yet, with a notice: the user may have meant another."""
-    is_missing = store.is_missing()
-    if is_missing:
-        click.echo(_missing_text(store), err=True)
-    return is_missing
+def check_exists(store: Store) -> None:
+    """Raise NoSuchResult where there is no `store` yet: the user may have meant another."""
+    if store.is_missing():
+        raise NoSuchResult(_missing_text(store), store=store.name)
 
 
 def empty_text(store: Store) -> str:
@@ -112,14 +119,12 @@ def empty_text(store: Store) -> str:
 
 
 def _missing_text(store: Store) -> str:
-    return (
-        f"there is no store {store.name} yet, and it reads as empty; `hud run` makes it, or name"
-        " another with --store"
-    )
+    return f"there is no store {store.name} yet; `hud run` makes it, or name another with --store"
 
 
 def say_when_empty(store: Store) -> bool:
-    """Return whether `store` has no run, with a notice: the user may have meant another."""
+    """Return whether `store` has no run, with a notice; raise NoSuchResult for a missing one."""
+    check_exists(store)
     text = empty_text(store)
     if text:
         click.echo(text, err=True)

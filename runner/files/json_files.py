@@ -104,7 +104,10 @@ def read_documents(path: Path) -> list[RunDocument]:
         return [RunDocument.from_json(item) for item in items]
     except RecordError as error:
         raise RecordError(
-            f"{path} is no result file of `hud run --json`: {error}", path=path, reason=str(error)
+            f"{path} is no result file: {error}. `hud run --json PATH` writes one, and `hud import`"
+            " reads files of other tools",
+            path=path,
+            reason=str(error),
         ) from error
 
 

@@ -10,7 +10,7 @@ from compile_hud.app.components.matrix.result_matrix import variants_in_order
 from compile_hud.app.data.cache import cached_read, computed_once
 from compile_hud.app.data.latest_results import machine_move
 from compile_hud.app.data.page_records import Loaded
-from compile_hud.app.data.runs import load_newest_runs
+from compile_hud.app.data.runs import find_each, load_newest_runs
 from compile_hud.app.data.store import StoreVersion, open_store
 from compile_hud.app.ui.urls import OVERVIEW_METRICS, CompareState, RevisionsState
 from compile_hud.app.views.compare.records import (
@@ -129,8 +129,13 @@ def _compare_page(
     store = at.store
     summaries = {item.run.id: item for item in load_newest_runs.read_at(at)}
     runs = [item.run for item in summaries.values()]
-    after = _find(store, candidate, runs) if candidate else _newest_ended(summaries.values())
-    before = _find(store, baseline, runs) if baseline else _before(after, runs)
+    named = find_each(
+        [name for name in (baseline, candidate) if name],
+        find=lambda name: _find(store, name, runs),
+        noun="run or revision",
+    )
+    after = named[candidate] if candidate else _newest_ended(summaries.values())
+    before = named[baseline] if baseline else _before(after, runs)
     # The stored data of a run change only when a result of it is added.
     stamps = tuple(_stamp(summaries.get(run.id)) for run in (before, after))
     variants = (baseline_variant, candidate_variant)

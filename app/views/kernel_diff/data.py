@@ -10,6 +10,7 @@ from typing import NamedTuple
 from compile_hud.app.data.cache import cached_read
 from compile_hud.app.data.commands import repro
 from compile_hud.app.data.page_records import Loaded
+from compile_hud.app.data.runs import find_each
 from compile_hud.app.data.store import StoreVersion
 from compile_hud.app.ui.urls import KernelDiffState
 from compile_hud.app.views.kernel_diff.records import (
@@ -126,8 +127,10 @@ def _diff_page(
     candidate_case: str,
 ) -> DiffPage:
     store = at.store
-    before = _read_side(store, load_run(store, baseline_run), baseline_case)
-    after = _read_side(store, load_run(store, candidate_run), candidate_case)
+    names = (baseline_run, candidate_run)
+    runs = find_each(names, find=lambda name: load_run(store, name), noun="run")
+    before = _read_side(store, runs[baseline_run], baseline_case)
+    after = _read_side(store, runs[candidate_run], candidate_case)
     page = DiffPage(
         baseline=before.side,
         candidate=after.side,

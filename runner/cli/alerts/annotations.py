@@ -20,7 +20,7 @@ from compile_hud.db.errors import RecordError
 from compile_hud.db.shared.text import one_line
 from compile_hud.runner.cli.alerts.options import by_option
 from compile_hud.runner.cli.option_types import DateTimeType
-from compile_hud.runner.cli.output import json_option, print_json, say_when_missing, with_workspace
+from compile_hud.runner.cli.output import check_exists, json_option, print_json, with_workspace
 from compile_hud.runner.files.json_files import read_json
 from compile_hud.runner.workspace import Workspace
 
@@ -66,7 +66,7 @@ def list_annotations(workspace: Workspace, *, with_removed: bool, as_json: bool)
     """List the annotations by their date."""
     store = workspace.store()
     annotations = load_annotations(store, with_removed=with_removed)
-    is_missing = say_when_missing(store)
+    check_exists(store)
     if as_json:
         print_json([item.to_json() for item in annotations])
         return
@@ -76,7 +76,7 @@ def list_annotations(workspace: Workspace, *, with_removed: bool, as_json: bool)
             f"{one_line(item.id)}  {item.at:%Y-%m-%d %H:%M}  {one_line(item.pattern)} "
             f" {one_line(item.by)}: {one_line(item.text)}{removed}"
         )
-    if not annotations and not is_missing:
+    if not annotations:
         click.echo("nothing is annotated; `hud annotate add DATE TEXT` does", err=True)
 
 

@@ -15,7 +15,6 @@ import click
 from compile_hud.db.alerts.replay import check_replayable
 from compile_hud.db.errors import NotFoundError, RecordError
 from compile_hud.db.queries.alerts import (
-    load_alert,
     load_alerts,
     load_changes,
     load_series_settings,
@@ -60,6 +59,7 @@ from compile_hud.runner.cli.alerts.selection import (
     ListFilters,
     filter_alerts,
     filtering,
+    find_alert,
     no_fit_text,
     select_alerts,
     selecting,
@@ -82,7 +82,7 @@ from compile_hud.runner.cli.option_types import (
     Percentage,
     TimeOrDuration,
 )
-from compile_hud.runner.cli.output import json_option, print_json, say_when_missing, with_workspace
+from compile_hud.runner.cli.output import check_exists, json_option, print_json, with_workspace
 from compile_hud.runner.cli.results.regressions import ALL_STATES
 from compile_hud.runner.files.json_files import read_json
 from compile_hud.runner.format import quantity
@@ -140,12 +140,12 @@ def list_alerts(
     every = load_alerts(store, states=requested)
     events = load_events(store, ids={alert.event_id for alert in every})
     alerts = worst_first(filter_alerts(every, filters, events=events))
-    is_missing = say_when_missing(store)
+    check_exists(store)
     if as_json:
         print_json(alerts_json(alerts, workspace=workspace))
     elif alerts:
         print_alerts(alerts, at=workspace.dependencies.now())
-    elif not is_missing:
+    else:
         click.echo(no_fit_text(store, filters, states=requested), err=True)
 
 
@@ -156,7 +156,7 @@ def list_alerts(
 def show_alert(workspace: Workspace, *, alert_id: str, as_json: bool) -> None:
     """Show one alert with all its changes; a prefix of its id is enough."""
     store = workspace.store()
-    alert = load_alert(store, alert_id)
+    alert = find_alert(store, alert_id)
     changes = load_changes(store, alert_id=alert.id)
     code = load_alert_diff(store, alert)
     if as_json:
@@ -327,7 +327,7 @@ def assign(workspace: Workspace, *, target: str, owner: str, options: DecisionOp
     else:
         _decide(
             workspace,
-            [load_alert(workspace.store(), target).id],
+            [find_alert(workspace.store(), target).id],
             functools.partial(set_owner, owner=owner),
             options=options,
             word=f"assigned to {owner}" if owner else "without owner",
@@ -363,7 +363,7 @@ def mute(
     else:
         _decide(
             workspace,
-            [load_alert(workspace.store(), target).id],
+            [find_alert(workspace.store(), target).id],
             functools.partial(set_muted, until=end),
             options=options,
             word="unmuted" if end is None else f"muted until {end:%Y-%m-%d %H:%M} UTC",
@@ -406,12 +406,12 @@ def list_series(workspace: Workspace, *, as_json: bool) -> None:
     """List the settings of series: floors, mutes, owners and baselines."""
     store = workspace.store()
     settings = load_series_settings(store)
-    is_missing = say_when_missing(store)
+    check_exists(store)
     if as_json:
         print_json([item.to_json() for item in settings])
     elif settings:
         print_settings(settings)
-    elif not is_missing:
+    else:
         click.echo("nothing is set for any series", err=True)
 
 
@@ -422,14 +422,14 @@ def list_series(workspace: Workspace, *, as_json: bool) -> None:
 def log(workspace: Workspace, *, alert_id: str | None, as_json: bool) -> None:
     """Show the decisions about one alert, or all: author, change, time and reason."""
     store = workspace.store()
-    full_id = None if alert_id is None else load_alert(store, alert_id).id
+    full_id = None if alert_id is None else find_alert(store, alert_id).id
     changes = load_changes(store, alert_id=full_id)
-    is_missing = say_when_missing(store)
+    check_exists(store)
     if as_json:
         print_json([change.to_json() for change in changes])
     elif changes:
         print_changes(changes)
-    elif not is_missing:
+    else:
         click.echo("nothing was changed yet", err=True)
 
 

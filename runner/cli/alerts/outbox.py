@@ -23,7 +23,7 @@ from compile_hud.db.shared.text import counted
 from compile_hud.runner.alerting.notifier import send_waiting, weekly_items
 from compile_hud.runner.cli.alerts.text import SHOWN_ID_LENGTH
 from compile_hud.runner.cli.option_types import NearestChoice
-from compile_hud.runner.cli.output import json_option, print_json, say_when_missing, with_workspace
+from compile_hud.runner.cli.output import check_exists, json_option, print_json, with_workspace
 from compile_hud.runner.cli.progress import new_progress
 from compile_hud.runner.cli.tables import Column, print_table
 from compile_hud.runner.notifications.delivery_policy import Response, ResponseKind
@@ -57,12 +57,12 @@ def outbox(workspace: Workspace, *, states: tuple[str, ...], as_json: bool) -> N
     requested = None if _ALL in states else [NotificationState(state) for state in states]
     store = workspace.store()
     notifications = load_outbox(store, states=requested)
-    is_missing = say_when_missing(store)
+    check_exists(store)
     if as_json:
         print_json([item.to_json() for item in notifications])
     elif notifications:
         _print(notifications)
-    elif not is_missing:
+    else:
         click.echo("nothing is pending; --state all includes sent ones", err=True)
 
 

@@ -18,7 +18,7 @@ from compile_hud.db.store import Store
 from compile_hud.models_zoo.catalog.spec import near_names
 from compile_hud.runner.analysis.alerts.severity import SEVERITY_RANKS, severity_of
 from compile_hud.runner.cli.option_types import NearestChoice
-from compile_hud.runner.cli.output import gather_options
+from compile_hud.runner.cli.output import check_exists, gather_options
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -133,6 +133,12 @@ def _searched(alert: Alert, *, events: Mapping[str, Event]) -> list[str]:
     ]
 
 
+def find_alert(store: Store, alert_id: str) -> Alert:
+    """Return the alert with this id or unique start of one; raise NoSuchResult without a store."""
+    check_exists(store)
+    return load_alert(store, alert_id)
+
+
 def select_alerts(
     store: Store, ids: Sequence[str], selection: AlertFilters, *, states: Collection[AlertState]
 ) -> list[str]:
@@ -146,7 +152,8 @@ def select_alerts(
             f"{problem}: ID..., or --event ID, --model GLOB, --mode GLOB, --all-open"
         )
     if ids:
-        return [load_alert(store, alert_id).id for alert_id in ids]
+        return [find_alert(store, alert_id).id for alert_id in ids]
+    check_exists(store)
     states = {AlertState.OPEN} if selection.all_open else set(states)
     alerts = _of_event(load_alerts(store), selection.event_id)
     alerts = [item for item in alerts if _fits_model(item, selection.model)]

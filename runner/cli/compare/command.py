@@ -331,7 +331,7 @@ def _check_usage(
 
 
 def _load(baseline: str, candidate: str, *, fail_above: float, store: Store) -> _RunPair:
-    before, after = (find_document(name, store=store) for name in (baseline, candidate))
+    before, after = find_documents((baseline, candidate), store=store)
     histories = recent_histories(after.run, store=store)
     rows = compare_results(before, after, fail_above=fail_above, histories=histories)
     machine = compare_machine(
@@ -492,16 +492,41 @@ def _measure(
     )
 
 
+def find_documents(names: Sequence[str], *, store: Store) -> list[RunDocument]:
+    """Return the runs that `names` stand for; one NoSuchDocument names all without any."""
+    documents: list[RunDocument] = []
+    unknown: dict[str, NoSuchDocument] = {}
+    for name in names:
+        try:
+            documents.append(find_document(name, store=store))
+        except NoSuchDocument as error:
+            unknown[name] = error
+    if len(unknown) > 1 and all("name" in error.parameters for error in unknown.values()):
+        near = [str(error.parameters["near"]) for error in unknown.values()]
+        hint = f" Did you mean {' and '.join(filter(None, near))}?" if any(near) else ""
+        raise NoSuchDocument(
+            f"neither {' nor '.join(map(repr, unknown))} is a result file, a run or a revision in"
+            f" the store {store.name}.{hint} `hud runs` lists what there is",
+            names=tuple(unknown),
+            store=store.name,
+        )
+    if unknown:
+        raise next(iter(unknown.values()))
+    return documents
+
+
 def find_document(name: str, *, store: Store, has_kernels: bool = False) -> RunDocument:
     """Return the run that `name` stands for; raise NoSuchDocument when there is none."""
     path = Path(name)
     if path.is_file():
         try:
             return read_document(path)
-        except (OSError, RecordError) as error:
+        except OSError as error:
             raise NoSuchDocument(
-                f"cannot read {path}: {error}", path=path, reason=str(error)
+                f"cannot read {path}: {error.strerror or error}", path=path, reason=str(error)
             ) from error
+        except RecordError as error:
+            raise NoSuchDocument(str(error), path=path, reason=str(error)) from error
     if name == PREVIOUS:
         return load_document(store, _previous_run(store).id, has_kernels=has_kernels)
     try:

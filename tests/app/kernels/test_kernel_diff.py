@@ -386,6 +386,13 @@ def test_an_unknown_run_is_a_page_with_a_way_on(open_page: OpenPage, store: Stor
     assert "No such run" in text_of(page)
 
 
+def test_two_unknown_runs_are_both_named(open_page: OpenPage, store: Store) -> None:
+    save_two_nights(store)
+    names = {"baseline_run": "nothing", "candidate_run": "naught"}
+    text = text_of(open_page("kernel-diff", **{**NIGHTS, **names}))
+    assert "'nothing' nor 'naught'" in text
+
+
 def save_a_night_with_a_hostile_kernel(store: Store) -> None:
     """Write a night, and one with a kernel more whose trace has markup wherever a text can be."""
     name = dashboard_stores.HOSTILE_NAME

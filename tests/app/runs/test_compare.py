@@ -290,6 +290,12 @@ def test_a_run_that_is_not_there_is_reported(open_page: OpenPage) -> None:
     assert "hud runs lists them. No run has a revision of that name either. Choose" in text
 
 
+@pytest.mark.usefixtures("seeded")
+def test_two_runs_that_are_not_there_are_both_named(open_page: OpenPage) -> None:
+    text = text_of(compared(open_page, baseline="zzz", candidate="yyy"))
+    assert "'zzz' nor 'yyy'" in text
+
+
 def test_the_file_has_every_row_and_no_formula(open_page: OpenPage, store: Store) -> None:
     case = dashboard_stores.make_case('=HYPERLINK("http://x")', device="cuda")
     documents = []

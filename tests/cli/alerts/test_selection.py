@@ -184,7 +184,9 @@ def test_an_acknowledgement_has_an_end(terminal: Terminal, until: str, end: date
         terminal.hud("alerts", "mute", "a1", "--until", "none")
 
 
-@pytest.mark.parametrize("until", ["0d", "3", "3m", "-1d", "999999999w", "2025-01-01", "none"])
+@pytest.mark.parametrize(
+    "until", ["0d", "3", "3m", "-1d", "999999999w", "2025-01-01", "none", "9" * 5000 + "d"]
+)
 def test_an_invalid_end_is_refused(
     terminal: Terminal, until: str, words: SnapshotAssertion
 ) -> None:

@@ -521,6 +521,13 @@ def test_a_missing_git_is_reported(
     assert str(caught.value) == words
 
 
+def test_a_folder_outside_of_a_repository_is_reported_with_the_option(tmp_path: Path) -> None:
+    with pytest.raises(BisectError) as caught:
+        find_root(tmp_path)
+    assert caught.value.parameters == {"repository": tmp_path}
+    assert str(caught.value).endswith(" with --repo")
+
+
 def test_it_ends_with_the_kernels_of_the_first_bad_revision(
     folder: Path, words: SnapshotAssertion
 ) -> None:

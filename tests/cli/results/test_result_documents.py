@@ -185,7 +185,40 @@ def test_the_latest_run_of_an_empty_store_is_reported_as_such(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     message = "hud: no run in the store .hud/store.duckdb yet. `hud run` makes one\n"
-    assert Terminal(tmp_path).hud("compare", "latest", "latest").stderr == message
+    terminal = Terminal(tmp_path)
+    terminal.store().migrate()
+    assert terminal.hud("compare", "latest", "latest").stderr == message
+
+
+def test_two_sides_that_are_nowhere_are_named_in_one_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    terminal = Terminal(tmp_path)
+    terminal.store().save_run(make_run("nightly-1"))
+    for names in (("wrong", "{}.json"), ("nightl-1", "wrong"), ("wrong", "wrong")):
+        result = terminal.hud("compare", *names)
+        assert result.exit_code == 2
+        assert all(name in result.stderr for name in names)
+        assert result.stderr == words
+
+
+@pytest.mark.parametrize("content", ["{}", "[1]", "[]", "1"])
+@pytest.mark.parametrize("command", [["compare", "a.json", "a.json"], ["ingest", "a.json"]])
+def test_a_json_file_that_is_no_result_is_an_error_with_a_next_step(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: list[str],
+    content: str,
+    words: SnapshotAssertion,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.json").write_text(content)
+    result = Terminal(tmp_path).hud(*command)
+    assert result.exit_code == 2
+    assert "`hud run --json PATH` writes one" in result.stderr
+    assert result.stderr.count("a.json") == 1
+    assert result.stderr == words
 
 
 def test_a_run_goes_in_as_one_transaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
