@@ -33,6 +33,7 @@ def test_detect_that_is_stopped_reports_what_judges(
         "compile_hud.runner.cli.maintenance.detect_alerts",
         lambda *_, **__: os.kill(os.getpid(), number),
     )
+    terminal.store().migrate()
     result = terminal.hud("detect")
     assert result.exit_code == 130
     assert result.stderr == (words)

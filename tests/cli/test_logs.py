@@ -63,7 +63,7 @@ def test_an_expected_error_is_one_record(terminal: Terminal) -> None:
     (record,) = records(result.stderr)
     assert result.exit_code == 2
     assert (record["level"], record["logger"]) == ("error", "hud")
-    assert "nothing" in record["text"]
+    assert ".hud/store.duckdb" in record["text"]
 
 
 def test_what_is_logged_in_text_is_as_ever(terminal: Terminal) -> None:

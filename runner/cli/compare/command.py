@@ -495,11 +495,11 @@ def _measure(
 def find_documents(names: Sequence[str], *, store: Store) -> list[RunDocument]:
     """Return the runs that `names` stand for; one NoSuchDocument names all without any."""
     documents: list[RunDocument] = []
-    unknown: dict[str, NoSuchDocument] = {}
+    unknown: dict[str, NoSuchDocument | NotFoundError] = {}
     for name in names:
         try:
             documents.append(find_document(name, store=store))
-        except NoSuchDocument as error:
+        except (NoSuchDocument, NotFoundError) as error:
             unknown[name] = error
     if len(unknown) > 1 and all("name" in error.parameters for error in unknown.values()):
         near = [str(error.parameters["near"]) for error in unknown.values()]

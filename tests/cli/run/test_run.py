@@ -12,13 +12,17 @@ import click
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from compile_hud.db.errors import NotFoundError
 from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.records.results import Outcome
 from compile_hud.runner.cli.main import main
 from compile_hud.runner.cli.option_types import Percentage
 from compile_hud.runner.cli.run.command import shorten
-from compile_hud.runner.errors import DocumentNotWritten, ExecutorError, NoSuchDocument
+from compile_hud.runner.errors import (
+    DocumentNotWritten,
+    ExecutorError,
+    NoSuchDocument,
+    NoSuchResult,
+)
 from compile_hud.runner.execution.executor import CaseOrder
 from tests.support.builders import make_case, make_measurement, make_result, make_run
 from tests.support.fakes import FakeExecutor
@@ -273,7 +277,7 @@ def test_a_broken_config_is_reported_with_line_and_key(
 @pytest.mark.parametrize(
     ("arguments", "kind"),
     [
-        (["show", "latest"], NotFoundError),
+        (["show", "latest"], NoSuchResult),
         (["compare", "a", "b"], NoSuchDocument),
         (["run", "--suite", "mine", "--json", "no/out.json"], DocumentNotWritten),
     ],
