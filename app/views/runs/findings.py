@@ -40,7 +40,7 @@ def findings_table(
                 style="prose whole coded",
                 notes=tuple(_notes(finding, run_id=run_id, case_key=case_key)),
             ),
-            Cell(text=finding.remedy, style="prose whole"),
+            Cell(text=finding.remedy, style="prose whole coded"),
         )
         for finding in findings
     ]

@@ -92,8 +92,8 @@ def warning_table(result: ResultSummary) -> str:
     rows = [
         (
             Cell(text=warning.code, style="strong"),
-            Cell(text=warning.text, style="prose whole", title=warning.text),
-            Cell(text=warning.hint, style="prose whole", title=warning.hint),
+            Cell(text=warning.text, style="prose whole coded"),
+            Cell(text=warning.hint, style="prose whole coded"),
         )
         for warning in result.warnings
     ]

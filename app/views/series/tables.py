@@ -175,7 +175,9 @@ def finding_links(findings: Sequence[Finding], *, run_id: str, case_key: str) ->
     ]
     if len(findings) > _NUM_FINDINGS:
         texts.append(f"{len(findings) - _NUM_FINDINGS} more")
-    return key_values(("newest finding", Cell(text=text, href=url)) for text in texts)
+    return key_values(
+        ("newest finding", Cell(text=text, href=url, style="coded")) for text in texts
+    )
 
 
 def _finding_cost(finding: Finding) -> str:
