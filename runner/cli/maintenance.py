@@ -215,7 +215,11 @@ def demo(workspace: Workspace, *, is_served: bool, nights: int) -> None:
     workspace = replace(workspace, config=replace(config, store_url=url))
     traces = workspace.config.traces_dir
     store = workspace.store()
-    if not fill_demo(store, now=workspace.dependencies.now, nights=nights, traces=traces):
+    with new_progress(workspace) as progress:
+        num_results = fill_demo(
+            store, now=workspace.dependencies.now, nights=nights, traces=traces, notify=progress
+        )
+    if not num_results:
         click.echo("the store has a synthetic history already; delete it for another", err=True)
     click.echo(f"synthetic history, nothing of it measured: {url}")
     if is_served:

@@ -22,6 +22,7 @@ from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.kernels import Profile, profile_of
 from compile_hud.db.records.results import Case, CaseResult, Dtype, Phase, RunDocument
 from compile_hud.db.records.triage import ONGOING
+from compile_hud.db.shared.text import counted
 from compile_hud.db.shared.trace_paths import trace_name
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.alerts.triage import Decide, set_muted, set_owner, set_state
@@ -42,9 +43,16 @@ from compile_hud.runner.demo.history import (
 )
 from compile_hud.runner.demo.traces import write_traces
 from compile_hud.runner.detection.detect import detect
+from compile_hud.runner.events import Event, LogMessage, Notify
 
 NUM_NIGHTS = 180
+# Runs are written in batches, each of some seconds, so that the progress goes on.
+_BATCH = 100
 _OWNER = "ada"
+
+
+def _ignore(_event: Event) -> None:
+    """Show no progress."""
 
 
 def fill_demo(
@@ -54,15 +62,18 @@ def fill_demo(
     nights: int = NUM_NIGHTS,
     seed: int = 0,
     traces: Path | None = None,
+    notify: Notify = _ignore,
 ) -> int:
     """Write a synthetic history that ends last night and judge it; return the number of results.
 
-    The traces of its newest runs go to the folder `traces`. A second call changes nothing. Raises
-    MixedStoreError if the store has real runs, and OSError if a trace cannot be written.
+    The traces of its newest runs go to the folder `traces`. A second call changes nothing. `notify`
+    gets a message at the start of each step. Raises MixedStoreError if the store has real runs, and
+    OSError if a trace cannot be written.
     """
     if any(item.run.is_synthetic for item in load_runs(store, limit=1)):
         # Nights of another length have other planted changes: a mixture is no history.
         return 0
+    notify(LogMessage(text=f"making {counted(nights, 'night')} of two machines"))
     documents = [
         *synthetic_history(now=now, nights=nights, seed=seed, machine=MAIN, blocks=BLOCKS),
         *synthetic_history(now=now, nights=nights, seed=seed, machine=SECOND, blocks=SECOND_BLOCKS),
@@ -71,13 +82,25 @@ def fill_demo(
     documents.sort(key=lambda document: document.run.started_at)
     if traces is not None:
         documents = [_with_trace_names(document) for document in documents]
+    num_made = sum(len(document.results) for document in documents)
+    runs = counted(len(documents), "run")
+    notify(LogMessage(text=f"storing {runs} with {counted(num_made, 'result')}"))
+    num_results = 0
     with store.write() as connection:
-        num_results = put_documents(connection, documents, at=now())
+        for start in range(0, len(documents), _BATCH):
+            batch = documents[start : start + _BATCH]
+            num_results += put_documents(connection, batch, at=now())
+            num_stored = start + len(batch)
+            if num_stored < len(documents):
+                notify(LogMessage(text=f"{num_stored} of {runs} stored"))
     if not num_results:
         return 0
     if traces is not None:
+        notify(LogMessage(text="writing the traces of the newest runs"))
         write_traces(documents, folder=traces)
-    detect(store)
+    notify(LogMessage(text="judging the history"))
+    report = detect(store)
+    notify(LogMessage(text=f"{counted(len(report.alerts), 'alert')} opened"))
     _triage(store, now=now())
     _annotate(store, now=now(), nights=nights)
     save_scheduler(store, _scheduler(now()))

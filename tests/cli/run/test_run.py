@@ -451,6 +451,7 @@ def test_the_demo_goes_to_a_store_of_its_own(terminal: Terminal, words: Snapshot
     result = terminal.hud("demo", "--nights", "3")
     assert result.exit_code == 0
     assert result.stdout == words
+    assert result.stderr.splitlines() == words
     assert not (terminal.folder / ".hud" / "store.duckdb").exists()
     assert terminal.json("runs", "--store", ".hud/demo.duckdb", "--json")[0]["is_synthetic"]
 
