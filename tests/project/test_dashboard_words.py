@@ -12,7 +12,7 @@ from compile_hud.app.data.mode_summaries import MODE_ORDER
 from compile_hud.db.records import results
 from compile_hud.models_zoo.catalog.variants import MODES
 from tests.support.pages.page_elements import MAX_TEXT_WORDS, num_words
-from tests.support.sources import python_files, tree_of
+from tests.support.sources import documents, python_files, text_of, tree_of
 
 _DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -55,6 +55,13 @@ def too_long_texts_in(tree: ast.AST) -> list[tuple[int, int]]:
 def test_no_text_of_a_page_is_longer_than_a_caption_may_be(path: str) -> None:
     """A longer text is two captions, two lines of a banner or two paragraphs."""
     assert too_long_texts_in(tree_of(path)) == []
+
+
+def test_the_gesture_that_selects_a_part_of_the_time_has_one_name() -> None:
+    """Charts and documents call it dragging; a brush is the word of Vega, in names of the code."""
+    texts = [text for path in python_files("app") for _, text in texts_in(tree_of(path))]
+    texts += [text_of(path) for path in documents() if path != "CHANGELOG.md"]
+    assert [text for text in texts if re.search(r"\b[Bb]rush", text) and " " in text] == []
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,8 @@ from compile_hud.app.ui.theme import NEUTRAL, VERDICT_COLOURS
 from compile_hud.db.records.results import Verdict
 from compile_hud.db.shared.text import counted
 
+# The words of captions for the gesture that selects a part of the time.
+DRAG_TEXT = "Dragging along the time shows that part"
 # Clicks with shift make the one selection, a brush along the time the other.
 PAIR = "pair"
 PART = "part"

@@ -112,7 +112,7 @@ def thinned_note(num_drawn: int, *, of: int) -> str:
         return ""
     return (
         f"{num_drawn} of {of} runs are drawn: the least and the largest of each stretch, and every"
-        " change. Brush a part to see all of it."
+        " change. A shorter part shows all runs."
     )
 
 

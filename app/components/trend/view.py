@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from compile_hud.app.components.page_frame import draw_chart, draw_legend, link_button
-from compile_hud.app.components.trend.chart import TREND_SELECTIONS, brushed, pair_of
+from compile_hud.app.components.trend.chart import DRAG_TEXT, TREND_SELECTIONS, brushed, pair_of
 from compile_hud.app.components.trend.rows import trend_with_legend
 from compile_hud.app.components.trend.window import part_of
 from compile_hud.app.data import store
@@ -34,10 +34,7 @@ from compile_hud.db.records.results import Case
 
 # The key of the chart begins with it.
 TREND_KEY = "trend"
-TREND_CAPTION = (
-    "A click opens the run, two clicks with Shift compare two runs, dragging along the time shows"
-    " a part."
-)
+TREND_CAPTION = f"A click opens the run, and two clicks with Shift compare two runs. {DRAG_TEXT}."
 
 
 def show_trend(

@@ -23,6 +23,7 @@ from compile_hud.app.components.page_frame import (
     state_page,
 )
 from compile_hud.app.components.shared_filters import choose_range
+from compile_hud.app.components.trend.chart import DRAG_TEXT
 from compile_hud.app.data.cache import shared_value
 from compile_hud.app.data.page_records import Overview
 from compile_hud.app.ui.html import caption, escaped, heading, key_values, long_table
@@ -63,7 +64,7 @@ CAPTION = (
     "Geometric means over the models of a phase with numbers in every mode. Models that come or go"
     " move no line."
 )
-CHART_CAPTION = "A click opens the run; dragging along the time shows that part."
+CHART_CAPTION = f"A click opens the run. {DRAG_TEXT}."
 _NUM_MARKS = 12
 
 
