@@ -247,7 +247,7 @@ def finished(chart: alt.LayerChart | alt.FacetChart) -> dict[str, Any]:
         for layer in spec["layer"]:
             layer.setdefault("data", dict(shared))
     spec["layer"] = [layer for layer in spec["layer"] if _has_rows(layer)]
-    _share_rows(spec["layer"])
+    share_rows(spec["layer"])
     spec["config"] = _CONFIG
     return spec
 
@@ -257,7 +257,7 @@ def _has_rows(layer: Mapping[str, Any]) -> bool:
     return bool(layer["data"]["values"] or "name" in layer)
 
 
-def _share_rows(layers: Sequence[dict[str, Any]]) -> None:
+def share_rows(layers: Sequence[dict[str, Any]]) -> None:
     """Let layers with equal rows refer to those of the first, so rows are sent once."""
     named: list[dict[str, Any]] = []
     for layer in layers:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from compile_hud.app.components.trend.chart import PART
-from compile_hud.app.ui.charts import LOG_DECADES, LOG_SUFFIX, PICK, Row
+from compile_hud.app.ui.charts import LOG_DECADES, LOG_SUFFIX, PICK, Row, share_rows
 from compile_hud.app.ui.legend import LegendItem
 from compile_hud.app.ui.theme import NEUTRAL, VERDICT_COLOURS
 from compile_hud.db.records.results import Verdict
@@ -111,6 +111,7 @@ def column_spec(column: PanelColumn, *, has_brush: bool = False) -> dict[str, An
         )
         for number, panel in enumerate(column.panels)
     ]
+    share_rows([layer for view in views for layer in view["layer"]])
     names = [_name(number) for number in range(len(views))]
     num = len(views)
     return {

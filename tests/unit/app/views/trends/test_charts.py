@@ -121,6 +121,17 @@ def test_layers_without_rows_are_left_out() -> None:
     assert marks == [["line", "point"], ["rule", "area", "line", "point", "point"]]
 
 
+def test_rows_are_sent_once() -> None:
+    other = [{**ROW, "value": 2.05}]
+    spec = column_spec(column(panel(), panel(points=other), has_line=True))
+    data = [layer["data"] for view in spec["vconcat"] for layer in view["layer"]]
+    sent = {item["name"]: item["values"] for item in data if "values" in item}
+    assert len(sent) == 3
+    kinds = [list(item) for item in sent.values()]
+    assert [rows for rows in kinds if "value" in rows[0]] == [[ROW], other]
+    assert {item["name"] for item in data} == set(sent)
+
+
 def test_legend_has_the_signs_of_the_panels_and_no_other() -> None:
     def signs(*columns: PanelColumn) -> list[str]:
         return [item.sign for item in panels_legend(columns)]
