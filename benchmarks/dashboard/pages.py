@@ -1,8 +1,9 @@
 """Load times of pages in Chromium, compared with bare pages of Streamlit.
 
-The bare page of one of ours has as many choices, charts and scrolling tables, above a plain table,
-and nothing of ours. The empty one has a word. All pages are opened in turn, again and again, so
-that other load of the machine slows all alike. Each is opened twice in a row, and the second time
+The bare page of one of ours has as many choices, buttons, texts, charts and scrolling tables, and
+nothing of ours. Its tables have as many cells and rows, and its charts as many points. The empty
+one has a word. All pages are opened in turn, again and again, so that other load of the machine
+slows all alike. Each is opened twice in a row, and the second time
 counts: an earlier page of another server makes a page slower. The profile is permanent, as people's
 are: Chromium caches no compiled scripts for a temporary one.
 """
@@ -16,7 +17,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -40,16 +41,18 @@ import altair as alt
 import pandas as pd
 import streamlit as st
 
-num_choices, num_charts, num_frames, num_panels = (
-    int(st.query_params[name])
-    for name in ("num_choices", "num_charts", "num_frames", "num_panels")
-)
+locals().update({name: int(number) for name, number in st.query_params.items()})
 for place in range(num_choices):
     st.selectbox(f"Choice {place}", [f"Option {number}" for number in range(8)])
+for place in range(num_buttons):
+    st.button(f"Button {place}")
+for place in range(num_texts - 1):
+    st.html(f"<p>Text {place}</p>")
 row = "".join(f"<td>{number}</td>" for number in range(9))
-st.html("<table>" + f"<tr>{row}</tr>" * 40 + "</table>")
+if num_texts:
+    st.html("<table>" + f"<tr>{row}</tr>" * (num_cells // 9) + "</table>")
 for place in range(num_charts):
-    rows = [{"at": at, "value": at * 37 % 11} for at in range(160)]
+    rows = [{"at": at, "value": at * 37 % 11} for at in range(num_points)]
     base = alt.Chart(alt.Data(values=rows)).encode(x="at:Q", y="value:Q")
     pick = alt.selection_point(name="pick", fields=["at"])
     height = 340 if num_panels == 1 else 92
@@ -61,7 +64,7 @@ for place in range(num_charts):
     chart = chart.add_params(pick)
     st.altair_chart(chart, on_select="rerun", key=f"chart {place}")
 for place in range(num_frames):
-    st.dataframe(pd.DataFrame({f"column {number}": range(40) for number in range(9)}))
+    st.dataframe(pd.DataFrame({f"column {number}": range(num_rows) for number in range(9)}))
 """
 # The nights of the store are in the past.
 ALL: Final = {"range": "all"}
@@ -80,32 +83,37 @@ _IS_WHOLE: Final = """() => {
 
 @dataclass(frozen=True)
 class Shape:
-    """The numbers of elements of a page that a browser works for."""
+    """The numbers of elements of a page that a browser works for, and their sizes.
+
+    All cells are those of plain tables. Points are those of a panel, and rows of a scrolling table,
+    both the mean of the page.
+    """
 
     num_choices: int
+    num_buttons: int
+    num_texts: int
+    num_cells: int
     num_charts: int
+    num_panels: int
+    num_points: int
     num_frames: int
-    num_panels: int = 1
+    num_rows: int
 
 
 # The panels above each other in a chart of a page, whose canvas does not show their number.
 _NUM_PANELS: Final = {"trends": 5}
-# In the order of `Shape`, by the names that Streamlit gives its elements in a page.
-_SELECTORS: Final = (
-    ", ".join(
-        f'[data-testid="{name}"]'
-        for name in (
-            "stSelectbox",
-            "stMultiSelect",
-            "stTextInput",
-            "stNumberInput",
-            "stDateInput",
-            "stButtonGroup",
-        )
-    ),
-    '[data-testid="stVegaLiteChart"]',
-    '[data-testid="stDataFrame"]',
+# By the names that Streamlit gives its elements in a page.
+_CHOICES: Final = (
+    "stSelectbox",
+    "stMultiSelect",
+    "stTextInput",
+    "stNumberInput",
+    "stDateInput",
+    "stButtonGroup",
 )
+_BUTTONS: Final = ("stButton", "stDownloadButton", "stLinkButton", "stPageLink", "stPopover")
+# A row of a chart has one of these, and is sent once.
+_POINT_FIELDS: Final = (b'"at": "', b'"shown": "', b'"time": "')
 
 
 def measure_pages(store: Store, history: History, *, num_rounds: int) -> dict[str, Any]:
@@ -123,7 +131,11 @@ def measure_pages(store: Store, history: History, *, num_rounds: int) -> dict[st
         context.set_default_timeout(_TIMEOUT_MS)
         page = context.new_page()
         ours = _addresses(address, store, history)
-        shapes = {name: _shape(page, url, name=name) for name, url in ours.items()}
+        sent: list[bytes | str] = []
+        page.on(
+            "websocket", lambda socket: socket.on("framereceived", lambda data: sent.append(data))
+        )
+        shapes = {name: _shape(page, url, sent, name=name) for name, url in ours.items()}
         addresses: dict[str | Shape, str] = {EMPTY: empty, **ours}
         addresses |= {shape: f"{bare}?{urlencode(asdict(shape))}" for shape in shapes.values()}
         took = [
@@ -151,11 +163,38 @@ def measure_pages(store: Store, history: History, *, num_rounds: int) -> dict[st
     }
 
 
-def _shape(page: Page, url: str, *, name: str) -> Shape:
+def _shape(page: Page, url: str, sent: Sequence[bytes | str], *, name: str) -> Shape:
+    before = len(sent)
     page.goto(url)
     page.wait_for_function(_IS_WHOLE)
-    counts = (page.locator(selector).count() for selector in _SELECTORS)
-    return Shape(*counts, num_panels=_NUM_PANELS.get(name, 1))
+    num_charts = _count(page, ("stVegaLiteChart",))
+    num_frames = _count(page, ("stDataFrame",))
+    num_panels = _NUM_PANELS.get(name, 1)
+    num_points = sum(
+        max(data.count(field) for field in _POINT_FIELDS)
+        for data in sent[before:]
+        if isinstance(data, bytes)
+    )
+    # The text of a scrolling table, for who cannot see its canvas, has the number of its rows.
+    grids = page.locator('[data-testid="stDataFrame"] table[role="grid"]')
+    if num_frames:
+        grids.first.wait_for(state="attached")
+    num_rows = sum(int(grid.get_attribute("aria-rowcount") or 0) for grid in grids.all())
+    return Shape(
+        num_choices=_count(page, _CHOICES),
+        num_buttons=_count(page, _BUTTONS),
+        num_texts=_count(page, ("stHtml",)),
+        num_cells=page.locator('[data-testid="stHtml"] td').count(),
+        num_charts=num_charts,
+        num_panels=num_panels,
+        num_points=num_points // max(1, num_charts * num_panels),
+        num_frames=num_frames,
+        num_rows=num_rows // max(1, num_frames),
+    )
+
+
+def _count(page: Page, names: Iterable[str]) -> int:
+    return page.locator(", ".join(f'[data-testid="{name}"]' for name in names)).count()
 
 
 def _addresses(address: str, store: Store, history: History) -> dict[str, str]:
