@@ -15,7 +15,11 @@ from compile_hud.runner.events import LogMessage, Notify
 from compile_hud.runner.execution.ahead.cores import default_num_processes
 from compile_hud.runner.execution.case_worth import load_costs, load_durations, load_worth
 from compile_hud.runner.execution.local_executor import executor_maker
-from compile_hud.runner.execution.paired_launches import MeasureCase, launch_interleaved
+from compile_hud.runner.execution.paired_launches import (
+    MeasureCase,
+    MeasureCases,
+    launch_interleaved,
+)
 from compile_hud.runner.execution.run_plan import ResolvedRun, RunContext, RunServices, run_plans
 from compile_hud.runner.persistence.compile_traces import FOLDER as COMPILE_TRACES
 from compile_hud.runner.persistence.result_writer import ResultWriter
@@ -59,11 +63,13 @@ def execute_together(
     workspace: Workspace,
     notify: Notify,
     measure_case: MeasureCase = launch_interleaved,
+    measure_cases: MeasureCases | None = None,
 ) -> list[RunDocument]:
     """Execute `requests`, which differ only in their toolchain; each case runs under all in turn.
 
-    Returns their runs, on the requested or the available device. Raises the errors of `run_plans`
-    and `make_run_context`, and UnknownNameError for a toolchain.
+    Returns their runs, on the requested or the available device. `measure_cases` is as in
+    `run_plans`. Raises the errors of `run_plans` and `make_run_context`, and UnknownNameError for a
+    toolchain.
     """
     for request in requests:
         find_names([request.toolchain], known=workspace.config.toolchains, kind="toolchain")
@@ -73,6 +79,7 @@ def execute_together(
             [resolve_run(request, device=device, config=workspace.config) for request in requests],
             context=make_run_context(requests, device=device, workspace=workspace, notify=notify),
             measure_case=measure_case,
+            measure_cases=measure_cases,
         )
         clean_up_after_run(workspace, notify=notify)
         return documents

@@ -6,7 +6,7 @@ to launch i of the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
@@ -74,6 +74,59 @@ IsEnough = Callable[[PairResult, int], bool]
 IsTimeUp = Callable[[int], bool]
 
 
+class OpenPair:
+    """Both sides of a case, whose launches alternate; `num_pairs` pairs are complete.
+
+    Raises ExecutorError when a host cannot be restarted.
+    """
+
+    def __init__(self, sides: Sequence[PairSide]) -> None:
+        self.num_pairs = 0
+        self._stack = ExitStack()
+        with ExitStack() as stack:
+            self._sessions = [
+                _begin(side.executor.begin(side.order), closed_by=stack) for side in sides
+            ]
+            self._stack = stack.pop_all()
+
+    def __enter__(self) -> OpenPair:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def launch(self) -> bool:
+        """Launch both sides, and return whether both launches are ok."""
+        ordered = self._sessions[::-1] if self.num_pairs % 2 else self._sessions
+        # Both sides launch in any case: a side without a launch has no result.
+        reports = [session.launch() for session in ordered]
+        self.num_pairs += 1
+        return all(report.outcome is Outcome.OK for report in reports)
+
+    def results(self) -> tuple[CaseResult, CaseResult]:
+        """Return the results of all launches so far."""
+        baseline, candidate = (session.finish() for session in self._sessions)
+        return baseline, candidate
+
+    def result(self, standard: PairStandard) -> PairResult:
+        """Return the results of all launches so far, and their comparison."""
+        baseline, candidate = self.results()
+        return PairResult(
+            baseline=baseline,
+            candidate=candidate,
+            rows=tuple(compare_pair(baseline, candidate=candidate, standard=standard)),
+        )
+
+    def close(self) -> None:
+        """Remove the files of both sides; may be called twice."""
+        self._stack.close()
+
+
+def _begin(session: CaseSession, *, closed_by: ExitStack) -> CaseSession:
+    closed_by.callback(session.close)
+    return session
+
+
 def measure_pair(
     baseline: PairSide,
     candidate: PairSide,
@@ -99,22 +152,17 @@ def measure_pair(
         num_cases=limits.num_cases,
     )
     is_enough = is_enough or (lambda result, _number: is_decided(result.rows, standard=standard))
-    left = baseline.executor.begin(baseline.order)
-    try:
-        right = candidate.executor.begin(candidate.order)
-        try:
-            return _measure(
-                (left, right),
-                schedule=schedule,
-                standard=standard,
-                on_pair=on_pair,
-                is_enough=is_enough,
-                is_time_up=is_time_up,
-            )
-        finally:
-            right.close()
-    finally:
-        left.close()
+    with OpenPair((baseline, candidate)) as pair:
+        while pair.num_pairs < schedule[-1]:
+            are_ok = pair.launch()
+            number = pair.num_pairs
+            on_pair(number)
+            is_last = not are_ok or is_time_up(number)
+            if is_last or number in schedule:
+                result = pair.result(standard)
+                if is_last or is_enough(result, number):
+                    break
+        return result
 
 
 def measure_timed_pair(
@@ -177,44 +225,13 @@ class CaseTimer:
         return self.spent_s() + self._pair_s > self._limit_s
 
 
-def _measure(
-    sessions: tuple[CaseSession, CaseSession],
-    *,
-    schedule: tuple[int, ...],
-    standard: PairStandard,
-    on_pair: Callable[[int], None],
-    is_enough: IsEnough,
-    is_time_up: IsTimeUp,
-) -> PairResult:
-    for number in range(1, schedule[-1] + 1):
-        are_ok = _launch_both(sessions, number=number)
-        on_pair(number)
-        is_last = not are_ok or is_time_up(number)
-        if is_last or number in schedule:
-            result = _result(sessions, standard=standard)
-            if is_last or is_enough(result, number):
-                break
-    return result
-
-
-def _launch_both(sessions: tuple[CaseSession, CaseSession], *, number: int) -> bool:
-    ordered = sessions if number % 2 else sessions[::-1]
-    # Both sides launch in any case: a side without a launch has no result.
-    reports = [session.launch() for session in ordered]
-    return all(report.outcome is Outcome.OK for report in reports)
-
-
-def _result(sessions: tuple[CaseSession, CaseSession], *, standard: PairStandard) -> PairResult:
-    baseline, candidate = (session.finish() for session in sessions)
-    return PairResult(
-        baseline=baseline,
-        candidate=candidate,
-        rows=tuple(compare_pair(baseline, candidate=candidate, standard=standard)),
-    )
-
-
 # One result for each side, in the order of the sides.
 MeasureCase = Callable[[Sequence[PairSide]], Sequence[CaseResult]]
+# It takes cases until one is None or its time is up, and yields the results of each case, in any
+# order. The function returns whether to stop.
+MeasureCases = Callable[
+    [Iterable[Sequence[PairSide] | None], Callable[[], bool]], Iterator[Sequence[CaseResult]]
+]
 
 
 def launch_interleaved(sides: Sequence[PairSide]) -> tuple[CaseResult, ...]:

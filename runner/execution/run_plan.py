@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -37,7 +38,12 @@ from compile_hud.runner.execution.device_idle import DeviceUsers, wait_until_idl
 from compile_hud.runner.execution.environment import differing_keys, fingerprint, revision
 from compile_hud.runner.execution.executor import CaseOrder, Executor
 from compile_hud.runner.execution.model_commits import model_commits
-from compile_hud.runner.execution.paired_launches import MeasureCase, PairSide, launch_interleaved
+from compile_hud.runner.execution.paired_launches import (
+    MeasureCase,
+    MeasureCases,
+    PairSide,
+    launch_interleaved,
+)
 from compile_hud.runner.execution.retries import measure_with_retries
 from compile_hud.runner.files.model_sources import SourceAttacher, hashes_of, kept_sources
 from compile_hud.runner.format import distinct
@@ -155,14 +161,16 @@ def run_plans(
     *,
     context: RunContext,
     measure_case: MeasureCase = launch_interleaved,
+    measure_cases: MeasureCases | None = None,
 ) -> list[RunDocument]:
     """Execute `requests`, each case under all of them in turn, and return their runs.
 
     All requests have the same cases and device, and request i uses executor i. A case whose worker
-    is killed from outside is retried. A run includes its results from before a resume. Waits for
-    the lock of the device. A stopped run has the state `interrupted`. Raises UnknownNameError,
-    ExecutorError, SpoolFull and ResumeError, and RunInterrupted when it was stopped before a run
-    existed.
+    is killed from outside is retried. `measure_cases` measures all cases instead, if given. A run
+    includes its results from before a resume. Waits for the lock of the device. A run that was
+    stopped, or some of whose cases were not measured, has the state `interrupted`. Raises
+    UnknownNameError, ExecutorError, SpoolFull and ResumeError, and RunInterrupted when it was
+    stopped before a run existed.
     """
     device = requests[0].device
     # Wrong names fail before a worker host is started and before the device is locked.
@@ -174,21 +182,12 @@ def run_plans(
         device_lock(device, lock_dir=context.lock_dir, notify=context.notify),
     ):
         try:
-            # Only the first executor starts: imports of another host would disturb the peaks
-            # measured here.
+            # Only the first executor starts: imports of another would disturb the peaks.
             _start_executor(context.executors[0])
-            is_resume = any(request.resume_id for request in requests)
-            context.writer.drain_before_run(is_resume=is_resume)
+            context.writer.drain_before_run(is_resume=any(item.resume_id for item in requests))
             context.writer.mark_stale_runs_interrupted(machine=requests[0].machine, device=device)
             # This precedes our own processes on the device, which look like those of others.
-            users = wait_until_idle(
-                device,
-                users=context.services.device_users,
-                limit_s=requests[0].wait_idle_s,
-                now=context.services.now,
-                sleep=context.services.sleep,
-                notify=context.notify,
-            )
+            users = _wait_until_idle(requests[0], context=context)
             ahead = _open_ahead(requests, context=context)
             executions = [
                 _prepare(request, executor=executor, context=context, users=users, ahead=ahead)
@@ -200,7 +199,8 @@ def run_plans(
                 _execute(
                     executions,
                     context=context,
-                    measure_case=measure_case,
+                    measure=measure_cases
+                    or partial(_measured, measure_case=measure_case, ahead=ahead),
                     ahead=ahead,
                     request=requests[0],
                     budget=budget,
@@ -210,6 +210,18 @@ def run_plans(
             for executor in context.executors:
                 executor.close()
     return [RunDocument(run=item.run, results=tuple(item.results)) for item in executions]
+
+
+def _wait_until_idle(request: ResolvedRun, *, context: RunContext) -> tuple[str, ...]:
+    """Return the processes of others on the device, after the wait for them to end."""
+    return wait_until_idle(
+        request.device,
+        users=context.services.device_users,
+        limit_s=request.wait_idle_s,
+        now=context.services.now,
+        sleep=context.services.sleep,
+        notify=context.notify,
+    )
 
 
 class _Execution:
@@ -280,7 +292,7 @@ def _execute(
     executions: Sequence[_Execution],
     *,
     context: RunContext,
-    measure_case: MeasureCase,
+    measure: MeasureCases,
     ahead: CompileAhead | None,
     request: ResolvedRun,
     budget: TimeBudget,
@@ -307,12 +319,14 @@ def _execute(
             coming = _started_cases(
                 left, budget=budget, work=work, notify=context.notify, stop=stop
             )
-            for results in _measured(coming, measure_case=measure_case, ahead=ahead, stop=stop):
+            for results in measure(coming, stop.were_requested):
                 for execution, result in zip(executions, results, strict=True):
                     execution.write(result)
                 if work is not None:
                     work.end(results[0])
-            if not stop.were_requested() or _is_complete(executions[0]):
+            # Without a time budget there are cases left only if `measure` takes no more.
+            is_over = budget.is_limited or not left
+            if (is_over and not stop.were_requested()) or _is_complete(executions[0]):
                 _defer(executions, cases=left, budget=budget, context=context)
                 state = RunState.FINISHED
     finally:
@@ -354,10 +368,10 @@ def _started_cases(
 
 def _measured(
     cases: Iterable[Sequence[PairSide] | None],
+    is_stopped: Callable[[], bool],
     *,
     measure_case: MeasureCase,
     ahead: CompileAhead | None,
-    stop: Interrupts,
 ) -> Iterator[Sequence[CaseResult]]:
     """Yield the results of each case, one a side.
 
@@ -365,16 +379,14 @@ def _measured(
     """
     if ahead is not None:
         orders = (None if sides is None else sides[0].order for sides in cases)
-        for result in ahead.measure(orders, is_stopped=stop.were_requested):
+        for result in ahead.measure(orders, is_stopped=is_stopped):
             yield (result,)
         return
     for sides in cases:
         if sides is None:
             return
-        results = measure_with_retries(
-            sides, measure_case=measure_case, is_stopped=stop.were_requested
-        )
-        if stop.were_requested():
+        results = measure_with_retries(sides, measure_case=measure_case, is_stopped=is_stopped)
+        if is_stopped():
             return
         yield results
 
