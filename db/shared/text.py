@@ -46,6 +46,9 @@ _PATTERNS: Final = (
     ),
 )
 
+# Longer names are cut in Markdown.
+MAX_MARKDOWN_NAME = 160
+
 
 def has_words(text: str, fields: Sequence[str]) -> bool:
     """Return whether every word of `text` occurs in one of `fields`."""
@@ -113,6 +116,13 @@ def signed_us(time_s: float) -> str:
 def signed_percent(share: float, *, decimals: int = 1) -> str:
     """Return a relative change in percent with its sign, `+21.3 %` of 0.213."""
     return f"{signed(100 * share, decimals=decimals)} %"
+
+
+def markdown_code(text: str, *, limit: int = MAX_MARKDOWN_NAME) -> str:
+    """Return `text` as code of one line in which nothing is markup, cut to `limit` characters."""
+    signs = shortened(one_line(text), limit=limit)
+    safe = "".join(sign if sign.isalnum() or sign == " " else f"&#{ord(sign)};" for sign in signs)
+    return f"<code>{safe}</code>"
 
 
 def shortened(text: str, *, limit: int) -> str:

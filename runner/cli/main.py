@@ -116,6 +116,12 @@ _TABLE = (
         "Compare CANDIDATE with BASELINE; exit with 1 on a regression.",
     ),
     (
+        "release",
+        "release.command",
+        "release",
+        "Say whether toolchain CANDIDATE may replace BASELINE; exit with 1 on a regression.",
+    ),
+    (
         "kernels",
         "kernels.group",
         "kernels_group",

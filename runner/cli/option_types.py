@@ -13,6 +13,8 @@ from compile_hud.models_zoo.catalog.spec import near_names
 
 NONE = "none"
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
+_SHORT_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_SHORT_DURATION = re.compile(r"([0-9]{1,6})([smhd])")
 _DATE = re.compile(r"\d{4}-?\d{2}-?\d{2}")
 _DURATION = re.compile(r"([0-9]+)([hdw])")
 # Enough of a duration to recognise it.
@@ -69,6 +71,26 @@ class DateTimeType(click.ParamType[datetime]):
         if moment.tzinfo is None:
             return moment.replace(tzinfo=timezone.utc)
         return moment.astimezone(timezone.utc)
+
+
+class Duration(click.ParamType[timedelta]):
+    """A length of time such as `90s`, `12m` or `8h`, above 0."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> timedelta:
+        """Return the length of time that `value` stands for."""
+        if isinstance(value, timedelta):
+            return value
+        match = _SHORT_DURATION.fullmatch(str(value).strip())
+        length = (
+            timedelta() if match is None else timedelta(**{_SHORT_UNITS[match[2]]: int(match[1])})
+        )
+        if length <= timedelta():
+            self.fail(f"{value!r} is no length of time like 90s, 12m or 8h", param, ctx)
+        return length
 
 
 class TimeOrDuration(click.ParamType[datetime | timedelta]):

@@ -23,6 +23,7 @@ from compile_hud.runner.toolchains.requirements import TORCH
 RANGE = ".."
 # An index that does not answer keeps pip trying for minutes.
 INDEX_TIMEOUT_S = 180.0
+_VERSION = re.compile(r"\d+\.\d+(\.\d+)?((a|b|rc)\d+)?(\.dev\d+)?(\+[\w.]+)?")
 _AVAILABLE = re.compile(r"^Available versions: (.+)$", re.M)
 _NUM_SHOWN = 8
 _DIGEST_DIGITS = 6
@@ -52,6 +53,11 @@ class TorchSource:
             index_url=document["index_url"],
             is_nightly=bool(document["nightly"]),
         )
+
+
+def is_version(name: str) -> bool:
+    """Return whether `name` looks like a version of torch, such as 2.12 or 2.13.0.dev20260101."""
+    return _VERSION.fullmatch(name) is not None
 
 
 def list_versions(source: TorchSource) -> tuple[str, ...]:

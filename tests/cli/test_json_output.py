@@ -88,8 +88,8 @@ COMMANDS = (
     "doctor",
     "db check",
 )
-# `hud bisect` needs revisions to search, `hud try` a finding: their own tests read their JSON.
-SHOWN_ELSEWHERE = {"bisect", "try"}
+# These need revisions, toolchains or a finding: their own tests read their JSON.
+SHOWN_ELSEWHERE = {"bisect", "release", "try"}
 
 
 def commands_with_json(group: click.Group, *names: str) -> Iterator[str]:

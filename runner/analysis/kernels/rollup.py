@@ -113,6 +113,16 @@ def roll_up(rows: Sequence[KernelChange]) -> Rollup:
     )
 
 
+def kinds_and_operators(kernels: Iterable[Kernel]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the known kinds and operators of `kernels`, each in order."""
+    known = list(kernels)
+    kinds, operators = (
+        tuple(sorted({name for kernel in known for name in times_of(kernel) if name != UNKNOWN}))
+        for times_of in (_kinds, _operators)
+    )
+    return kinds, operators
+
+
 def _sums(
     rows: Iterable[KernelChange], *, times_of: Callable[[Kernel], _Times]
 ) -> tuple[PartChange, ...]:

@@ -140,7 +140,8 @@ def cluster_text(
     cluster: RegressionCluster, *, num_regressions: int, cases: Sequence[JudgedCase]
 ) -> str:
     """Return a cluster as one line; `cases` are all judged ones."""
-    shown = [_values_text(name, own) for name, own in _shown_conditions(cluster, cases).items()]
+    shown = list(_common_texts(cluster, cases))
+    shown += [_values_text(name, own) for name, own in _shown_conditions(cluster, cases).items()]
     fitting = [item for item in cases if _fits(item, conditions=cluster.conditions)]
     if not cluster.conditions:
         shown = ["all cases" if len(fitting) == len(cluster.cases) else "most cases"]
@@ -211,11 +212,12 @@ def _spared(
     members: Sequence[JudgedCase], twins: Mapping[tuple[Factor, ...], Sequence[JudgedCase]]
 ) -> tuple[Factor, ...]:
     """Return the values of the first contrast with cases like half of `members`, none regressed."""
+    own = {factor for item in members for factor in item.factors}
     for name in _CONTRASTS:
         regressed: dict[Factor, list[bool]] = defaultdict(list)
         for item in members:
             for twin in twins[_without(item, name)]:
-                for factor in set(twin.factors) - set(item.factors):
+                for factor in set(twin.factors) - own:
                     if factor.name == name:
                         regressed[factor].append(twin.is_regression)
         spared = [
@@ -260,14 +262,25 @@ def _shown_conditions(
     return {name: own for name, own in shown.items() if own}
 
 
+def _common_texts(cluster: RegressionCluster, cases: Sequence[JudgedCase]) -> Iterator[str]:
+    """Yield the values that all cases of a cluster share, if a symptom describes it."""
+    if not any(factor.name in SYMPTOMS for factor in cluster.conditions):
+        return
+    conditions = {factor.name for factor in cluster.conditions}
+    for name in _GENERAL:
+        own = _values_of(cluster.cases, name)
+        if name not in conditions and len(own) == 1 < len(_values_of(cases, name)):
+            yield _values_text(name, list(own))
+
+
 def _general_texts(cluster: RegressionCluster, fitting: Sequence[JudgedCase]) -> Iterator[str]:
     """Yield "all dtypes" for names of which each value that was measured has a regression."""
-    conditions = {factor.name for factor in cluster.conditions}
+    named = {factor.name for factor in (*cluster.conditions, *cluster.spared)}
     if len(cluster.cases) == 1:
         return
     for name in _GENERAL:
         measured = _values_of(fitting, name)
-        if name in conditions or len(measured) < 2 or measured != _values_of(cluster.cases, name):
+        if name in named or len(measured) < 2 or measured != _values_of(cluster.cases, name):
             continue
         yield f"{'both' if len(measured) == 2 else 'all'} {name}s"
 

@@ -28,6 +28,11 @@ MIN_PURITY = 0.5
 # look at each case: benchmarks/release_clusters.py has the purity that follows.
 RATE = 0.1
 _EAGER = Factor(MODE, "eager")
+# Modes with something in common: autotuning, and CUDA graphs.
+_MODE_GROUPS = (
+    (Factor(MODE, "max-autotune"), Factor(MODE, "max-autotune-no-cudagraphs")),
+    (Factor(MODE, "max-autotune"), Factor(MODE, "reduce-overhead")),
+)
 # Two equal tables have one p-value; its last digits depend on the order of the sums.
 _ROUNDING = 1 + 1e-9
 
@@ -201,12 +206,13 @@ def _may_follow(parent: Conjunction, term: Conjunction) -> bool:
 
 
 def _terms(table: FactorTable) -> Iterator[Conjunction]:
-    """Yield a term for each factor, and one for all modes but eager."""
+    """Yield a term for each factor, and one for each group of modes."""
     compiled = [factor for factor in table.values if factor.name == MODE and factor != _EAGER]
-    choices: list[tuple[Factor, ...]] = [(factor,) for factor in table.values]
-    if _EAGER in table.values and len(compiled) > 1:
-        choices.append(tuple(compiled))
-    for choice in choices:
+    groups = {tuple(factor for factor in group if factor in table.values) for group in _MODE_GROUPS}
+    if _EAGER in table.values:
+        groups.add(tuple(compiled))
+    choices = [(factor,) for factor in table.values]
+    for choice in (*choices, *sorted(group for group in groups if len(group) > 1)):
         yield Conjunction(
             conditions=choice,
             fits=np.logical_or.reduce([table.values[factor] for factor in choice]),

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
 from compile_hud.db.records.metrics import metric_label
-from compile_hud.db.shared.text import signed_percent, signed_us
+from compile_hud.db.shared.text import markdown_code, signed_percent, signed_us
 from compile_hud.runner.analysis.comparison.measurements import CHANGED
 from compile_hud.runner.analysis.comparison.runs import CaseComparison, has_failure
 from compile_hud.runner.analysis.kernels.change_classes import ChangeKind
 from compile_hud.runner.analysis.kernels.diff import KernelDiff
 from compile_hud.runner.bisect.commit_comparison import CommitComparison
-from compile_hud.runner.cli.compare.markdown import code
 from compile_hud.runner.cli.compare.sentences import (
     change_sentence,
     has_inconclusive,
@@ -41,7 +40,7 @@ def commit_markdown(comparison: CommitComparison, *, floor: float, link: str) ->
         lines += _folded(f"{len(others)} more rows", _table(_HEAD, [_cells(row) for row in others]))
     for change in comparison.changes:
         if change.kernels is not None and (rows := _kernel_rows(change.kernels)):
-            title = f"kernels of {code(change.pair.baseline.case.key)}"
+            title = f"kernels of {markdown_code(change.pair.baseline.case.key)}"
             lines += _folded(title, _table(_KERNEL_HEAD, rows))
     return "\n".join(lines) + "\n"
 
@@ -63,8 +62,8 @@ def _outcome(comparison: CommitComparison) -> str:
 def _head(comparison: CommitComparison, floor: float, link: str) -> list[str]:
     """Return three paragraphs: the sentences, both commits, and what would have been seen."""
     sentences = [
-        f"{code(change.pair.baseline.case.model)}:"
-        f" {code(change_sentence(change, floor=floor), limit=_MAX_SENTENCE)}"
+        f"{markdown_code(change.pair.baseline.case.model)}:"
+        f" {markdown_code(change_sentence(change, floor=floor), limit=_MAX_SENTENCE)}"
         for change in comparison.changes
     ]
     sides = (comparison.baseline.run.revision, comparison.candidate.run.revision)
@@ -72,7 +71,7 @@ def _head(comparison: CommitComparison, floor: float, link: str) -> list[str]:
     return [
         "<br>".join(sentences),
         "",
-        f"{code(sides[1])} against {code(sides[0])}, interleaved on one machine",
+        f"{markdown_code(sides[1])} against {markdown_code(sides[0])}, interleaved on one machine",
         "",
         f"{last}{f' - [job]({link})' if link else ''}",
     ]
@@ -85,8 +84,8 @@ def _cells(row: CaseComparison) -> tuple[str, ...]:
         interval = f"{signed_percent(comparison.low - 1)} .. {signed_percent(comparison.high - 1)}"
     verdict = str(comparison.verdict)
     return (
-        code(row.case.key),
-        code(metric_label(row.metric)),
+        markdown_code(row.case.key),
+        markdown_code(metric_label(row.metric)),
         quantity(row.baseline, unit=row.unit),
         candidate_text(row),
         "-" if comparison.ratio is None else signed_percent(comparison.ratio - 1),
@@ -101,8 +100,8 @@ def _kernel_rows(diff: KernelDiff) -> list[tuple[str, ...]]:
         (
             signed_us(row.contribution_s),
             str(row.kind),
-            code(row.label),
-            code(row.text, limit=_MAX_KERNEL_TEXT),
+            markdown_code(row.label),
+            markdown_code(row.text, limit=_MAX_KERNEL_TEXT),
         )
         for row in changed[:_MAX_KERNELS]
     ]

@@ -13,7 +13,7 @@ from itertools import accumulate
 from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.records.results import Run
 from compile_hud.db.shared.model_code import code_changes
-from compile_hud.db.shared.text import one_line, shortened, signed_percent
+from compile_hud.db.shared.text import markdown_code, signed_percent
 from compile_hud.runner.analysis.comparison.measurements import CALM
 from compile_hud.runner.analysis.comparison.runs import CaseComparison
 from compile_hud.runner.cli.compare.table import (
@@ -26,7 +26,7 @@ from compile_hud.runner.format import quantity, sparkline
 
 # GitHub takes 65,536 characters in a comment; a row of the longest names has 3,500.
 MAX_CHARS = 60_000
-MAX_NAME, MAX_WHY = 160, 200
+MAX_WHY = 200
 _HEAD = ("case", "metric", "baseline", "candidate", "change", "interval", "trend", "verdict", "why")
 
 # The values of a row's series, oldest first, by the key of its case and its metric.
@@ -52,12 +52,12 @@ def comparison_markdown(compared: Compared) -> str:
     lines = [
         f"### Compile HUD: {counts_text}",
         "",
-        f"{code(_side(compared.baseline))} against {code(_side(compared.candidate))},"
-        f" machine {code(compared.machine)}",
+        f"{markdown_code(_side(compared.baseline))} against"
+        f" {markdown_code(_side(compared.candidate))}, machine {markdown_code(compared.machine)}",
     ]
     models = {row.case.model for row in compared.rows}
     for change in code_changes(compared.baseline, candidate=compared.candidate, models=models):
-        lines += ["", code(f"{change.model}: {change.text}")]
+        lines += ["", markdown_code(f"{change.model}: {change.text}")]
     if shown:
         lines += ["", _line(_HEAD), _line(["---"] * len(_HEAD))]
     rows = [_line(_cells(row, compared.trends)) for row in shown]
@@ -67,13 +67,6 @@ def comparison_markdown(compared: Compared) -> str:
     if num_fitting < len(rows):
         lines += ["", f"{len(rows) - num_fitting} more rows are not shown."]
     return "\n".join(lines) + "\n"
-
-
-def code(text: str, *, limit: int = MAX_NAME) -> str:
-    """Return `text` as code of one line in which nothing is markup, cut to `limit` characters."""
-    signs = shortened(one_line(text), limit=limit)
-    safe = "".join(sign if sign.isalnum() or sign == " " else f"&#{ord(sign)};" for sign in signs)
-    return f"<code>{safe}</code>"
 
 
 def _side(run: Run) -> str:
@@ -89,15 +82,15 @@ def _cells(row: CaseComparison, trends: Trends) -> tuple[str, ...]:
         interval = f"{signed_percent(low - 1)} .. {signed_percent(high - 1)}"
     verdict = str(comparison.verdict)
     return (
-        code(row.case.key),
-        code(metric_label(row.metric)),
+        markdown_code(row.case.key),
+        markdown_code(metric_label(row.metric)),
         quantity(row.baseline, unit=row.unit),
         candidate_text(row),
         change_text(row),
         interval,
         sparkline(trends.get((row.case.key, row.metric), ())),
         f"**{verdict}**" if comparison.is_failure else verdict,
-        code(comparison.reason, limit=MAX_WHY) if comparison.reason else "",
+        markdown_code(comparison.reason, limit=MAX_WHY) if comparison.reason else "",
     )
 
 

@@ -168,6 +168,36 @@ def test_a_contrast_is_with_cases_that_differ_in_one_factor_alone() -> None:
     assert spared["bf16"] == ()
 
 
+def test_an_own_value_of_a_contrast_is_not_spared() -> None:
+    modes = ("default", "max-autotune", "reduce-overhead")
+    cases = [
+        judged(
+            make_case(model, mode=mode),
+            is_regression=mode == slow,
+            findings=("spills",) * (mode == slow),
+        )
+        for model, slow in (("a", "default"), ("b", "default"), ("c", "max-autotune"))
+        for mode in modes
+    ]
+    for cluster in find_clusters(cases, measured=("finding",)):
+        own = {factor for item in cluster.cases for factor in item.factors}
+        assert not own.intersection(cluster.spared)
+
+
+def test_a_cluster_by_a_symptom_names_what_its_cases_have_in_common() -> None:
+    cases = [
+        judged(case, is_regression=is_slow, findings=("spills",) if is_slow else ())
+        for number in range(6)
+        for phase in ("inference", "training")
+        for mode in ("eager", "default", "reduce-overhead")
+        for is_slow in [phase == "training" and mode == "default" and number < 4]
+        for case in [make_case(f"model-{number}", phase=phase, mode=mode)]
+    ]
+    (cluster,) = find_clusters(cases, measured=("finding",))
+    text = cluster_text(cluster, num_regressions=4, cases=cases)
+    assert [word in text for word in ("training", "spills")] == [True, True]
+
+
 def test_modes_are_named_unless_all_others_are_spared() -> None:
     cases = release(is_family_in_training)
     (cluster,) = find_clusters(cases)

@@ -24,7 +24,8 @@ from compile_hud.runner.analysis.release.conjunctions import (
     factor_table,
 )
 from compile_hud.runner.analysis.release.factors import Factor
-from tests.unit.runner.analysis.release.plans import every, none, release
+from tests.support.builders import make_case
+from tests.unit.runner.analysis.release.plans import every, judged, none, release
 
 
 def discovered(cases: list[JudgedCase], *, measured: Collection[str] = ()) -> list[Conjunction]:
@@ -106,6 +107,26 @@ def test_all_modes_but_eager_are_one_condition() -> None:
         Factor("mode", "default"),
         Factor("mode", "max-autotune"),
     )
+
+
+@pytest.mark.parametrize(
+    "group",
+    [("max-autotune", "max-autotune-no-cudagraphs"), ("max-autotune", "reduce-overhead")],
+)
+def test_modes_that_have_something_in_common_are_one_condition(group: tuple[str, str]) -> None:
+    modes = ("eager", "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+    cases = [
+        judged(
+            make_case(f"model{number}", mode=mode, phase=phase),
+            is_regression=phase == "training" and mode in group,
+        )
+        for number in range(4)
+        for mode in modes
+        for phase in ("inference", "training")
+    ]
+    best = min(discovered(cases), key=lambda item: (item.q_value, item.complexity))
+    modes_of_group = {Factor("mode", mode) for mode in group}
+    assert set(best.conditions) == {Factor("phase", "training"), *modes_of_group}
 
 
 def test_a_symptom_of_regressions_alone_is_no_evidence() -> None:

@@ -8,12 +8,12 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.records.results import Verdict
+from compile_hud.db.shared.text import markdown_code
 from compile_hud.runner.analysis.comparison.measurements import Comparison
 from compile_hud.runner.analysis.comparison.runs import CaseComparison
 from compile_hud.runner.cli.compare.markdown import (
     Compared,
     Trends,
-    code,
     comparison_markdown,
 )
 from tests.support.builders import make_case, make_run
@@ -59,7 +59,7 @@ def test_other_code_of_a_model_is_reported_before_the_rows() -> None:
     ]
     compared = Compared(baseline=runs[0], candidate=runs[1], rows=[row()], machine="box")
     text = comparison_markdown(compared)
-    line = code("bert: model code changed: aaa1 -> aaa1+dirty(5f3a)")
+    line = markdown_code("bert: model code changed: aaa1 -> aaa1+dirty(5f3a)")
     assert text.index(line) < text.index("| case |")
 
 
@@ -91,7 +91,7 @@ def test_a_table_says_what_changed_worst_first(words: SnapshotAssertion) -> None
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_name_is_code_of_one_line_without_any_markup(name: str) -> None:
-    inside = re.fullmatch(r"<code>(.*)</code>", code(name))
+    inside = re.fullmatch(r"<code>(.*)</code>", markdown_code(name))
     assert inside is not None
     assert re.fullmatch(r"(\w| |&#\d+;)*", inside[1])
     assert not re.search(r"[`<>@|\[\]*_~\n\r\x1b\u202e]", inside[1].replace("&#", ""))
@@ -105,7 +105,7 @@ def test_a_hostile_name_adds_no_row_and_no_column(name: str) -> None:
 
 
 def test_a_long_name_is_cut() -> None:
-    assert code("x" * 500) == f"<code>{'x' * 157}&#46;&#46;&#46;</code>"
+    assert markdown_code("x" * 500) == f"<code>{'x' * 157}&#46;&#46;&#46;</code>"
 
 
 def test_a_comment_stays_below_what_github_takes() -> None:

@@ -1,0 +1,111 @@
+"""The report of a release as Markdown, for an issue or the summary of a CI job. Pure.
+
+Names are user-defined, so they are code in which nothing is markup (`markdown_code`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from compile_hud.db.records.metrics import metric_label
+from compile_hud.db.records.results import Run
+from compile_hud.db.shared.text import counted, markdown_code, signed, signed_percent
+from compile_hud.runner.analysis.comparison.runs import OUTCOME, CaseComparison
+from compile_hud.runner.analysis.release.report import NamedCluster, ReleaseReport
+from compile_hud.runner.analysis.release.sign_off import JudgedPair
+from compile_hud.runner.analysis.repro import case_options, command_line
+
+# The longest cluster of an issue that a person reads.
+_MAX_CASES = 20
+_HEAD = ("case", "metric", "change", "95 % interval")
+
+
+def release_markdown(report: ReleaseReport) -> str:
+    """Return the report as Markdown."""
+    before, after = report.baseline, report.candidate
+    lines = [
+        f"### {report.sign_off.text}",
+        "",
+        f"Baseline {_side(before)}, candidate {_side(after)}, on {markdown_code(after.machine)}."
+        " The launches of both alternated.",
+    ]
+    if report.commits_url:
+        lines += ["", f"Commits of torch between them: {report.commits_url}"]
+    for number, cluster in enumerate(report.clusters, start=1):
+        lines += ["", *_cluster_lines(cluster, number=number, report=report)]
+    undecided = [item for item in report.judged if not item.is_decided]
+    if undecided:
+        keys = ", ".join(markdown_code(item.key) for item in undecided[:_MAX_CASES])
+        more = "" if len(undecided) <= _MAX_CASES else f" and {len(undecided) - _MAX_CASES} more"
+        lines += ["", f"Not decided: {keys}{more}."]
+    if report.environment:
+        lines += ["", "What differs:", ""]
+    for name, (old, new) in report.environment.items():
+        lines.append(f"- {markdown_code(name)}: {_value(old)} -> {_value(new)}")
+    return "\n".join(lines) + "\n"
+
+
+def change_cells(row: CaseComparison) -> tuple[str, str]:
+    """Return the change and its interval in percent; an outcome as its reason."""
+    comparison = row.comparison
+    if row.metric == OUTCOME or comparison.ratio is None:
+        return comparison.reason, ""
+    change = signed_percent(comparison.ratio - 1)
+    if comparison.low is None or comparison.high is None:
+        return change, ""
+    low, high = (signed(100 * (end - 1)) for end in (comparison.low, comparison.high))
+    return change, f"{low} to {high} %"
+
+
+def repro_line(report: ReleaseReport, item: JudgedPair) -> str:
+    """Return the command that measures one case under both toolchains again."""
+    options = [
+        ("toolchain", report.baseline.toolchain),
+        ("toolchain", report.candidate.toolchain),
+        *case_options(item.pair.candidate.case),
+    ]
+    return command_line("compare", options)
+
+
+def _cluster_lines(named: NamedCluster, *, number: int, report: ReleaseReport) -> Iterator[str]:
+    yield f"#### {number}. {_plain(named.text)}"
+    yield ""
+    if named.cause:
+        yield f"Kernels: {markdown_code(named.cause, limit=400)}"
+        yield ""
+    yield _line(_HEAD)
+    yield _line(["---"] * len(_HEAD))
+    by_key = {item.key: item for item in report.judged}
+    keys = [item.case.key for item in named.cluster.cases]
+    for key in keys[:_MAX_CASES]:
+        row = by_key[key].worst
+        if row is not None:
+            change, interval = change_cells(row)
+            if row.metric == OUTCOME:
+                change = markdown_code(change, limit=200)
+            yield _line((markdown_code(key), metric_label(row.metric), change, interval))
+    if len(keys) > _MAX_CASES:
+        yield ""
+        yield f"{counted(len(keys) - _MAX_CASES, 'more case')} not shown."
+    yield ""
+    yield f"Measure again: {markdown_code(repro_line(report, named.representative), limit=400)}"
+
+
+def _side(run: Run) -> str:
+    return f"{markdown_code(run.toolchain)} ({markdown_code(run.revision)})"
+
+
+def _plain(text: str) -> str:
+    """Return `text` so that no sign of a name in it is markup."""
+    return "".join(
+        sign if sign.isalnum() or sign in " ,;:.%+-/()" else f"&#{ord(sign)};" for sign in text
+    )
+
+
+def _value(value: Any) -> str:
+    return "none" if value is None else markdown_code(str(value))
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -1,0 +1,217 @@
+"""Judge all cases of a release together, and sum the answer up in one line.
+
+Each case was launched in turn under both toolchains, with a look at the data after some pairs. Its
+p-value is multiplied by the looks (Bonferroni), so that stopping early adds no error. The false
+discovery rate of all cases is controlled by the step-up rule of multiple_testing.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from compile_hud.db.records.results import CaseResult, Run, Verdict
+from compile_hud.db.shared.text import counted, significant
+from compile_hud.runner.analysis.comparison.cpu_clocks import CPU, WALL
+from compile_hud.runner.analysis.comparison.measurements import FAMILY_ERROR
+from compile_hud.runner.analysis.comparison.paired import PairStandard, compare_pair, looks
+from compile_hud.runner.analysis.comparison.runs import (
+    DEFAULT_FAIL_ABOVE,
+    OUTCOME,
+    CaseComparison,
+)
+from compile_hud.runner.analysis.stats.multiple_testing import discovery_limit
+from compile_hud.runner.analysis.stats.rounds import Pair
+
+# The launches of a case on each side: at its first look, and at most.
+MIN_LAUNCHES, MAX_LAUNCHES = 4, 40
+# "Could have seen" is the change that would have shown in this share of the cases.
+SEEN_SHARE = 0.9
+
+
+class ReleaseAdvice(StrEnum):
+    """The answer to "may this toolchain be shipped?"."""
+
+    SHIP = "ship"
+    DO_NOT_SHIP = "do not ship"
+    UNDECIDED = "no regression so far"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedPair:
+    """One case under both toolchains, with its rows."""
+
+    pair: Pair
+    rows: tuple[CaseComparison, ...]
+
+    @property
+    def key(self) -> str:
+        """Return the key of the case."""
+        return self.pair.baseline.case.key
+
+    @property
+    def time(self) -> CaseComparison | None:
+        """Return the row of the time that decides, None without one."""
+        by_metric = {row.metric: row for row in self.rows}
+        return by_metric.get(CPU) or by_metric.get(WALL)
+
+    @property
+    def worst(self) -> CaseComparison | None:
+        """Return the regression to name: of the outcome or the time, else the largest one."""
+        bad = [row for row in self.rows if row.comparison.is_failure]
+        time = self.time
+        return max(
+            bad,
+            key=lambda row: (row.metric == OUTCOME, row is time, size_of(row)),
+            default=None,
+        )
+
+    @property
+    def is_improvement(self) -> bool:
+        """Return whether the time improved and nothing regressed."""
+        is_faster = _verdict(self) is Verdict.IMPROVEMENT
+        return is_faster and self.worst is None
+
+    @property
+    def is_decided(self) -> bool:
+        """Return whether some row is a regression, or the time has a verdict.
+
+        Without a time the outcome decides.
+        """
+        decisive = self.time or next(row for row in self.rows if row.metric == OUTCOME)
+        return self.worst is not None or _is_clear(decisive)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignOff:
+    """The sums of a release: cases by their answer.
+
+    `could_have_seen` is the relative change that would have shown in nine of ten measured cases,
+    None without any. `num_unmeasured` cases have no result.
+    """
+
+    num_cases: int
+    num_regressions: int
+    num_improvements: int
+    num_clusters: int
+    num_undecided: int
+    num_unmeasured: int
+    could_have_seen: float | None
+
+    @property
+    def advice(self) -> ReleaseAdvice:
+        """Return the answer."""
+        if self.num_regressions:
+            return ReleaseAdvice.DO_NOT_SHIP
+        is_open = self.num_undecided or self.num_unmeasured
+        return ReleaseAdvice.UNDECIDED if is_open else ReleaseAdvice.SHIP
+
+    @property
+    def text(self) -> str:
+        """Return the answer in one line."""
+        parts = [f"{self.advice}: {self._answer}"]
+        if self.num_undecided:
+            parts.append(f"{self.num_undecided} of {self.num_cases} cases not decided")
+        if self.num_unmeasured:
+            parts.append(f"{self.num_unmeasured} of {self.num_cases} cases not measured")
+        if self.could_have_seen is not None:
+            size = significant(100 * self.could_have_seen, digits=2)
+            parts.append(f"could have seen {size} %")
+        return "; ".join(parts)
+
+    @property
+    def _answer(self) -> str:
+        if self.num_regressions:
+            clusters = counted(self.num_clusters, "cluster")
+            return f"{counted(self.num_regressions, 'regression')} in {clusters}"
+        if self.advice is ReleaseAdvice.SHIP:
+            return f"no regression in {counted(self.num_cases, 'case')}"
+        num_decided = self.num_cases - self.num_undecided - self.num_unmeasured
+        return f"{num_decided} of {self.num_cases} cases decided"
+
+
+def release_standard(
+    run: Run, *, fail_above: float = DEFAULT_FAIL_ABOVE, max_launches: int = MAX_LAUNCHES
+) -> PairStandard:
+    """Return the standard of the cases of `run`, a side of a release."""
+    return PairStandard(
+        fail_above=fail_above,
+        num_looks=len(looks(MIN_LAUNCHES, max_launches)),
+        num_cases=max(1, sum(not case.is_reference for case in run.plan)),
+    )
+
+
+def judge_together(pairs: Sequence[Pair], *, standard: PairStandard) -> list[JudgedPair]:
+    """Return `pairs` with their rows, at the false discovery rate over all cases of `standard`."""
+    alone = [_judged(pair, standard) for pair in pairs]
+    num_changed = count_changed(alone, standard=standard)
+    if num_changed <= standard.num_changed:
+        return alone
+    return [_judged(pair, replace(standard, num_changed=num_changed)) for pair in pairs]
+
+
+def count_changed(judged: Sequence[JudgedPair], *, standard: PairStandard) -> int:
+    """Return the number of cases that have changed, at least 1; one without a p-value has not."""
+    known = [_p_value(item) for item in judged]
+    # The cases that are not measured yet count, as if nothing had changed in them.
+    known += [1.0] * max(0, standard.num_cases - len(known))
+    adjusted = [min(1.0, 2 * standard.num_looks * value) for value in known]
+    limit = discovery_limit(adjusted, rate=FAMILY_ERROR)
+    return max(1, sum(value <= limit for value in adjusted))
+
+
+def sign_off(judged: Sequence[JudgedPair], *, num_planned: int, num_clusters: int) -> SignOff:
+    """Return the sums of the cases, of which `num_planned` were to be measured."""
+    return SignOff(
+        num_cases=num_planned,
+        num_regressions=sum(item.worst is not None for item in judged),
+        num_improvements=sum(item.is_improvement for item in judged),
+        num_clusters=num_clusters,
+        num_undecided=sum(not item.is_decided for item in judged),
+        num_unmeasured=max(0, num_planned - len(judged)),
+        could_have_seen=_could_have_seen(judged),
+    )
+
+
+def paired_results(baseline: Sequence[CaseResult], candidate: Sequence[CaseResult]) -> list[Pair]:
+    """Return the cases that both sides attempted, without the reference cases."""
+    after = {result.case.key: result for result in candidate}
+    return [
+        Pair(result, after[result.case.key])
+        for result in baseline
+        if not result.case.is_reference
+        and result.case.key in after
+        and (result.outcome.is_attempted or after[result.case.key].outcome.is_attempted)
+    ]
+
+
+def size_of(row: CaseComparison) -> float:
+    """Return the size of a change as a logarithm: twice as fast and half as fast are equal."""
+    ratio = row.comparison.ratio
+    return 0.0 if ratio is None or ratio <= 0 else abs(math.log(ratio))
+
+
+def _judged(pair: Pair, standard: PairStandard) -> JudgedPair:
+    rows = compare_pair(pair.baseline, candidate=pair.candidate, standard=standard)
+    return JudgedPair(pair=pair, rows=tuple(rows))
+
+
+def _p_value(item: JudgedPair) -> float:
+    change = None if item.time is None else item.time.comparison.change
+    return 1.0 if change is None else change.p_value
+
+
+def _is_clear(row: CaseComparison) -> bool:
+    return row.comparison.verdict is not Verdict.INCONCLUSIVE
+
+
+def _verdict(item: JudgedPair) -> Verdict | None:
+    return None if item.time is None else item.time.comparison.verdict
+
+
+def _could_have_seen(judged: Sequence[JudgedPair]) -> float | None:
+    changes = [item.time.comparison.change for item in judged if item.time is not None]
+    sizes = sorted(change.resolution() for change in changes if change is not None)
+    return sizes[math.ceil(SEEN_SHARE * len(sizes)) - 1] if sizes else None

@@ -1,0 +1,377 @@
+"""hud release: may toolchain B replace toolchain A?"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+import click
+
+from compile_hud.db.queries.results import load_document
+from compile_hud.db.queries.runs import load_runs
+from compile_hud.db.records.metrics import metric_label
+from compile_hud.db.records.results import Run, RunDocument, RunState
+from compile_hud.db.shared.text import counted
+from compile_hud.runner.analysis.comparison.runs import DEFAULT_FAIL_ABOVE
+from compile_hud.runner.analysis.release.markdown import (
+    change_cells,
+    release_markdown,
+    repro_line,
+)
+from compile_hud.runner.analysis.release.report import ReleaseReport, release_report
+from compile_hud.runner.analysis.release.runs import find_releases, release_trigger
+from compile_hud.runner.analysis.release.sign_off import ReleaseAdvice, release_standard
+from compile_hud.runner.cli.compare.ci_report import ReportOptions, publish, report_options
+from compile_hud.runner.cli.compare.command import FAIL_ON_INCONCLUSIVE, FAIL_ON_REGRESSION
+from compile_hud.runner.cli.compare.table import row_json
+from compile_hud.runner.cli.exit_codes import EXIT_INCONCLUSIVE, EXIT_INTERRUPTED
+from compile_hud.runner.cli.option_types import Duration, NearestChoice, Percentage
+from compile_hud.runner.cli.options import (
+    CaseOptions,
+    case_options,
+    check_model_files,
+    make_run_requests,
+)
+from compile_hud.runner.cli.output import gather_options, json_option, print_json, with_workspace
+from compile_hud.runner.cli.progress import new_progress
+from compile_hud.runner.cli.tables import Column, print_table
+from compile_hud.runner.cli.toolchain import find_python, make_install_dependencies
+from compile_hud.runner.config.load import Config
+from compile_hud.runner.errors import NoSuchDocument, ResumeError
+from compile_hud.runner.events import LogMessage, Notify
+from compile_hud.runner.execution.paired_launches import PairLimits
+from compile_hud.runner.planning.plan import find_names, make_plan
+from compile_hud.runner.release.sequential import (
+    RELEASE_LIMITS,
+    SequentialMeasurement,
+)
+from compile_hud.runner.run_requests import RunRequest, execute_together
+from compile_hud.runner.toolchains.torch_releases import (
+    TorchSource,
+    TorchToolchains,
+    is_version,
+)
+from compile_hud.runner.workspace import Workspace
+
+SUITE = "nightly"
+_NUM_RUNS_SEARCHED = 1000
+_OPTIONS = (
+    click.option(
+        "--budget",
+        type=Duration(),
+        metavar="TIME",
+        help="Measure for so long, such as 12m or 8h. Default: until every case is decided.",
+    ),
+    click.option(
+        "--max-launches",
+        type=click.IntRange(min=RELEASE_LIMITS.min_launches),
+        default=RELEASE_LIMITS.max_launches,
+        show_default=True,
+        metavar="N",
+        help="Launches of each side of a case at most.",
+    ),
+    click.option(
+        "--fail-above",
+        type=Percentage(),
+        default=DEFAULT_FAIL_ABOVE,
+        metavar="PCT",
+        show_default="5%",
+        help="The smallest relevant change.",
+    ),
+    click.option(
+        "--fail-on",
+        type=NearestChoice([FAIL_ON_REGRESSION, FAIL_ON_INCONCLUSIVE]),
+        default=FAIL_ON_REGRESSION,
+        show_default=True,
+        help="Also exit with 3 if a case is not decided (inconclusive).",
+    ),
+    click.option("--resume", is_flag=True, help="Measure the cases that an earlier call left."),
+    click.option("--report", "report_only", is_flag=True, help="Measure nothing: show the newest."),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ReleaseOptions:
+    """The options of the measurement and its verdict."""
+
+    budget: timedelta | None
+    max_launches: int
+    fail_above: float
+    fail_on: str
+    resume: bool
+    report_only: bool
+
+
+@click.command()
+@click.argument("baseline")
+@click.argument("candidate")
+@gather_options(_ReleaseOptions, name="options", options=_OPTIONS)
+@case_options
+@report_options
+@json_option
+@with_workspace
+def release(
+    workspace: Workspace,
+    *,
+    baseline: str,
+    candidate: str,
+    options: _ReleaseOptions,
+    cases: CaseOptions,
+    report: ReportOptions,
+    as_json: bool,
+) -> None:
+    """Say whether toolchain CANDIDATE may replace BASELINE; exit with 1 on a regression.
+
+    Each is a toolchain, or a version of torch, which is built first if need be. Every case of the
+    suite is measured under both, with launches in turn, until it is decided. Regressions are shown
+    by what they have in common.
+    """
+    if baseline == candidate:
+        raise click.UsageError(f"both sides are {baseline}: name two toolchains")
+    if options.report_only and (cases.option_names() or options.resume or options.budget):
+        raise click.UsageError("--report measures nothing: it goes without cases and --resume")
+    names = (baseline, candidate)
+    limits = replace(
+        RELEASE_LIMITS, max_launches=options.max_launches, fail_above=options.fail_above
+    )
+    if options.report_only:
+        before, after = _stored(names, workspace=workspace)
+    else:
+        before, after = _measure(
+            names, cases=cases, options=options, limits=limits, workspace=workspace
+        )
+    standard = release_standard(
+        after.run, fail_above=options.fail_above, max_launches=options.max_launches
+    )
+    measured = release_report(before, after, standard=standard)
+    if as_json:
+        print_json(release_json(measured))
+    else:
+        _show(measured)
+    publish(release_markdown(measured), options=report, workspace=workspace)
+    if measured.candidate.state is RunState.INTERRUPTED:
+        click.echo(_next_line(measured, names=names), err=True)
+        if options.budget is None and not options.report_only:
+            sys.exit(EXIT_INTERRUPTED)
+    sys.exit(_exit_code(measured, fail_on=options.fail_on))
+
+
+def _with_toolchains(names: Sequence[str], *, workspace: Workspace, notify: Notify) -> Workspace:
+    """Return the workspace with a toolchain for each of `names`, built if it is a version.
+
+    Raises UnknownNameError for any other unknown name.
+    """
+    config = workspace.config
+    known = dict(config.toolchains)
+    versions = [name for name in names if name not in known and is_version(name)]
+    find_names([name for name in names if name not in versions], known=known, kind="toolchain")
+    if versions:
+        builder = TorchToolchains(
+            TorchSource(python=find_python(None), index_url="", is_nightly=False),
+            state_dir=config.state_dir,
+            dependencies=make_install_dependencies(workspace, notify=notify),
+        )
+        known |= {name: builder.find_python(name) for name in versions}
+    return replace(workspace, config=replace(config, toolchains=known))
+
+
+def _requests(
+    names: tuple[str, str], *, cases: CaseOptions, resume: bool, workspace: Workspace
+) -> list[RunRequest]:
+    if cases.option_names() in ([], ["--device"]):
+        cases = replace(cases, suite=SUITE)
+    requests = [
+        replace(request, trigger=release_trigger(*names))
+        for request in make_run_requests(
+            cases, toolchains=names, workspace=workspace, has_references=False
+        )
+    ]
+    if resume:
+        runs = _newest(names, workspace=workspace, is_open=True)
+        if runs is None:
+            raise ResumeError(
+                f"no release from {names[0]} to {names[1]} was interrupted on this machine:"
+                " without --resume it starts"
+            )
+        requests = [
+            replace(request, resume_id=run.id) for request, run in zip(requests, runs, strict=True)
+        ]
+    check_model_files(requests, config=workspace.config)
+    return requests
+
+
+def _stored(names: tuple[str, str], *, workspace: Workspace) -> tuple[RunDocument, RunDocument]:
+    """Return the runs of the newest release with their kernels; raise NoSuchDocument."""
+    runs = _newest(names, workspace=workspace)
+    if runs is None:
+        raise NoSuchDocument(
+            f"the store has no release from {names[0]} to {names[1]}: without --report it is"
+            " measured"
+        )
+    before, after = (load_document(workspace.store(), run.id, has_kernels=True) for run in runs)
+    return before, after
+
+
+def _newest(
+    names: tuple[str, str], *, workspace: Workspace, is_open: bool = False
+) -> tuple[Run, Run] | None:
+    """Return the two runs of the newest release of these toolchains, None without one.
+
+    With `is_open` it is one of this machine that is not finished.
+    """
+    runs = [item.run for item in load_runs(workspace.store(), limit=_NUM_RUNS_SEARCHED)]
+    newest = next(
+        (
+            pair
+            for pair in find_releases(runs)
+            if pair.candidate.trigger == release_trigger(*names)
+            and (not is_open or pair.candidate.machine == workspace.config.machine)
+        ),
+        None,
+    )
+    if newest is None or (is_open and newest.candidate.state is RunState.FINISHED):
+        return None
+    return newest.baseline, newest.candidate
+
+
+def _num_cases(request: RunRequest, *, config: Config) -> int:
+    # The device does not matter here: a plan has the same number of cases on each.
+    plan = make_plan(
+        request.suite.selection, catalog=config.catalog, variants=config.variants, device="cpu"
+    )
+    return max(1, len(plan))
+
+
+def _measure(
+    names: tuple[str, str],
+    *,
+    cases: CaseOptions,
+    options: _ReleaseOptions,
+    limits: PairLimits,
+    workspace: Workspace,
+) -> tuple[RunDocument, RunDocument]:
+    progress = new_progress(workspace)
+    workspace = _with_toolchains(names, workspace=workspace, notify=progress)
+    requests = _requests(names, cases=cases, resume=options.resume, workspace=workspace)
+    num_cases = _num_cases(requests[0], config=workspace.config)
+    measurement = SequentialMeasurement(
+        limits=replace(limits, num_cases=num_cases),
+        budget=options.budget,
+        now=workspace.dependencies.now,
+        notify=progress,
+    )
+    with progress:
+        before, after = execute_together(
+            requests,
+            workspace=workspace,
+            notify=progress,
+            measure_cases=measurement.measure,
+        )
+        launches = counted(measurement.num_launches, "launch")
+        progress(LogMessage(text=f"{launches} for {counted(num_cases, 'case')}"))
+    return before, after
+
+
+def _show(report: ReleaseReport) -> None:
+    click.echo(report.sign_off.text)
+    for name, run in (("baseline ", report.baseline), ("candidate", report.candidate)):
+        click.echo(f"{name} {run.id}  {run.toolchain}  {run.revision}")
+    if report.commits_url:
+        click.echo(f"commits   {report.commits_url}")
+    by_key = {item.key: item for item in report.judged}
+    columns = [
+        Column(name="case"),
+        Column(name="metric"),
+        Column(name="change", is_number=True),
+        Column(name="95 % interval"),
+    ]
+    for number, named in enumerate(report.clusters, start=1):
+        click.echo(f"\n{number}. {named.text}")
+        rows = [by_key[item.case.key].worst for item in named.cluster.cases]
+        print_table(
+            columns,
+            rows=[
+                (row.case.key, metric_label(row.metric), *change_cells(row))
+                for row in rows
+                if row is not None
+            ],
+        )
+        if named.cause:
+            click.echo(f"kernels: {named.cause}")
+        click.echo(f"next: {repro_line(report, named.representative)}")
+    undecided = [item.key for item in report.judged if not item.is_decided]
+    if undecided:
+        click.echo(f"\nnot decided: {', '.join(undecided)}")
+
+
+def release_json(report: ReleaseReport) -> dict[str, Any]:
+    """Return the report as a JSON object."""
+    total = report.sign_off
+    by_key = {item.key: item for item in report.judged}
+    return {
+        "schema_version": 1,
+        "sign_off": {
+            "text": total.text,
+            "advice": str(total.advice),
+            "num_cases": total.num_cases,
+            "num_regressions": total.num_regressions,
+            "num_improvements": total.num_improvements,
+            "num_undecided": total.num_undecided,
+            "num_unmeasured": total.num_unmeasured,
+            "could_have_seen_pct": None
+            if total.could_have_seen is None
+            else 100 * total.could_have_seen,
+        },
+        **{
+            side: {
+                "run_id": run.id,
+                "toolchain": run.toolchain,
+                "revision": run.revision,
+                "machine": run.machine,
+            }
+            for side, run in (("baseline", report.baseline), ("candidate", report.candidate))
+        },
+        "commits_url": report.commits_url or None,
+        "environment": [
+            {"name": name, "baseline": before, "candidate": after}
+            for name, (before, after) in report.environment.items()
+        ],
+        "clusters": [
+            {
+                "text": named.text,
+                "conditions": [
+                    {"name": factor.name, "value": factor.value}
+                    for factor in named.cluster.conditions
+                ],
+                "cases": [item.case.key for item in named.cluster.cases],
+                "representative": named.representative.key,
+                "cause": named.cause or None,
+                "repro": repro_line(report, named.representative),
+            }
+            for named in report.clusters
+        ],
+        "undecided": [item.key for item in report.judged if not item.is_decided],
+        "rows": [
+            row_json(row, fail_above=report.standard.fail_above)
+            for item in by_key.values()
+            for row in item.rows
+        ],
+    }
+
+
+def _next_line(report: ReleaseReport, *, names: tuple[str, str]) -> str:
+    total = report.sign_off
+    return (
+        f"{total.num_unmeasured} of {counted(total.num_cases, 'case')} not measured;"
+        f" `hud release {names[0]} {names[1]} --resume`, with the same cases, goes on"
+    )
+
+
+def _exit_code(report: ReleaseReport, *, fail_on: str) -> int:
+    if report.sign_off.advice is ReleaseAdvice.DO_NOT_SHIP:
+        return 1
+    is_open = report.sign_off.advice is ReleaseAdvice.UNDECIDED
+    return EXIT_INCONCLUSIVE if is_open and fail_on == FAIL_ON_INCONCLUSIVE else 0

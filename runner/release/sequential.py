@@ -1,0 +1,217 @@
+"""Measure many cases under two toolchains, with launches where the answer is still open.
+
+Each case first gets a few pairs of launches. Then rounds follow, up to the next look of every case
+that is still open, the ones that need the fewest launches first. A case ends once it is decided at
+the error of all cases together, at its last look, and when a launch fails.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from compile_hud.db.records.results import Case, CaseResult, Verdict
+from compile_hud.db.shared.text import counted
+from compile_hud.runner.analysis.comparison.paired import (
+    PairStandard,
+    compare_pair,
+    looks,
+)
+from compile_hud.runner.analysis.comparison.resolution import launches_to_settle
+from compile_hud.runner.analysis.release.sign_off import (
+    MAX_LAUNCHES,
+    MIN_LAUNCHES,
+    JudgedPair,
+    count_changed,
+)
+from compile_hud.runner.analysis.stats.rounds import Pair
+from compile_hud.runner.events import LogMessage, Notify, PairLaunched
+from compile_hud.runner.execution.paired_launches import (
+    OpenPair,
+    PairLimits,
+    PairSide,
+)
+from compile_hud.runner.execution.retries import measure_with_retries
+
+RELEASE_LIMITS = PairLimits(min_launches=MIN_LAUNCHES, max_launches=MAX_LAUNCHES)
+
+
+def standard_of(limits: PairLimits) -> PairStandard:
+    """Return the standard of a case on its own."""
+    return PairStandard(
+        fail_above=limits.fail_above,
+        target_interval=limits.target_interval,
+        num_looks=len(looks(limits.min_launches, limits.max_launches)),
+        num_cases=limits.num_cases,
+    )
+
+
+@dataclass(kw_only=True)
+class _Waiting:
+    """A case with open sessions, and its results up to the last look.
+
+    Its last pair of launches took `pair_s`.
+    """
+
+    case: Case
+    opened: OpenPair
+    results: tuple[CaseResult, ...] = ()
+    has_failed: bool = False
+    pair_s: float = 0.0
+
+
+@dataclass(kw_only=True)
+class SequentialMeasurement:
+    """Measures the cases of a release for at most `budget`, None for no limit.
+
+    The first case always gets its first launches. `num_launches` counts those of both sides.
+    """
+
+    limits: PairLimits
+    budget: timedelta | None
+    now: Callable[[], datetime]
+    notify: Notify
+    num_launches: int = 0
+    _judged: dict[str, JudgedPair] = field(default_factory=dict)
+    _first_s: list[float] = field(default_factory=list)
+    _deadline: datetime | None = None
+
+    def measure(
+        self, cases: Iterable[Sequence[PairSide] | None], is_stopped: Callable[[], bool]
+    ) -> Iterator[Sequence[CaseResult]]:
+        """Yield the results of both sides of each case, once it is over.
+
+        Nothing is yielded after a stop. Raises the errors of `measure_with_retries`.
+        """
+        if self.budget is not None:
+            self._deadline = self.now() + self.budget
+        schedule = looks(self.limits.min_launches, self.limits.max_launches)
+        with ExitStack() as stack:
+            waiting = yield from self._first_looks(
+                iter(cases), num_pairs=schedule[0], is_stopped=is_stopped, stack=stack
+            )
+            for look in schedule[1:]:
+                if is_stopped():
+                    return
+                waiting = yield from self._round(waiting, look=look, is_stopped=is_stopped)
+            if not is_stopped():
+                yield from (_end(item) for item in waiting)
+
+    def _first_looks(
+        self,
+        cases: Iterator[Sequence[PairSide] | None],
+        *,
+        num_pairs: int,
+        is_stopped: Callable[[], bool],
+        stack: ExitStack,
+    ) -> Generator[Sequence[CaseResult], None, list[_Waiting]]:
+        """Launch each case up to its first look, yield those that end, return the others."""
+        waiting: list[_Waiting] = []
+        while not self._is_time_up(statistics.median(self._first_s) if self._first_s else 0.0):
+            sides = next(cases, None)
+            if sides is None:
+                break
+            started_at = self.now()
+            item = self._begin(sides, num_pairs=num_pairs, is_stopped=is_stopped, stack=stack)
+            if is_stopped():
+                break
+            self._first_s.append((self.now() - started_at).total_seconds())
+            # The strictest standard: whatever the other cases say, this one is decided.
+            if item.has_failed or self._is_decided(item, standard=standard_of(self.limits)):
+                yield _end(item)
+            else:
+                waiting.append(item)
+        return waiting
+
+    def _begin(
+        self,
+        sides: Sequence[PairSide],
+        *,
+        num_pairs: int,
+        is_stopped: Callable[[], bool],
+        stack: ExitStack,
+    ) -> _Waiting:
+        attempts: list[_Waiting] = []
+
+        def attempt(sides: Sequence[PairSide]) -> Sequence[CaseResult]:
+            for failed in attempts:
+                failed.opened.close()
+            opened = OpenPair(sides)
+            stack.callback(opened.close)
+            item = _Waiting(case=sides[0].order.case, opened=opened)
+            self._launch(item, num_pairs=num_pairs, is_stopped=is_stopped)
+            attempts.append(item)
+            return opened.results()
+
+        before, after = measure_with_retries(sides, measure_case=attempt, is_stopped=is_stopped)
+        # A retried case has a warning.
+        attempts[-1].results = (before, after)
+        return attempts[-1]
+
+    def _round(
+        self, waiting: Sequence[_Waiting], *, look: int, is_stopped: Callable[[], bool]
+    ) -> Generator[Sequence[CaseResult], None, list[_Waiting]]:
+        """Launch the waiting cases up to `look` pairs, yield those that end, return the others."""
+        left: list[_Waiting] = []
+        is_reported = False
+        for item in sorted(waiting, key=self._num_needed):
+            if self._is_decided(item, standard=self._standard_of_all()):
+                yield _end(item)
+                continue
+            if self._is_time_up(item.pair_s):
+                left.append(item)
+                continue
+            if not is_reported:
+                text = f"{counted(len(waiting), 'case')} undecided: {look} launches of each side"
+                self.notify(LogMessage(text=text))
+                is_reported = True
+            self._launch(item, num_pairs=look, is_stopped=is_stopped)
+            if is_stopped():
+                break
+            item.results = item.opened.results()
+            if item.has_failed or self._is_decided(item, standard=self._standard_of_all()):
+                yield _end(item)
+            else:
+                left.append(item)
+        return left
+
+    def _launch(self, item: _Waiting, *, num_pairs: int, is_stopped: Callable[[], bool]) -> None:
+        while item.opened.num_pairs < num_pairs and not item.has_failed and not is_stopped():
+            started_at = self.now()
+            item.has_failed = not item.opened.launch()
+            item.pair_s = (self.now() - started_at).total_seconds()
+            self.num_launches += 2
+            self.notify(PairLaunched(case=item.case, num_pairs=item.opened.num_pairs))
+
+    def _is_decided(self, item: _Waiting, *, standard: PairStandard) -> bool:
+        before, after = item.results
+        rows = compare_pair(before, candidate=after, standard=standard)
+        judged = JudgedPair(pair=Pair(before, after), rows=tuple(rows))
+        self._judged[item.case.key] = judged
+        # The answer counts, and not how narrow its interval is.
+        time = judged.time
+        return time is None or time.comparison.verdict is not Verdict.INCONCLUSIVE
+
+    def _standard_of_all(self) -> PairStandard:
+        standard = standard_of(self.limits)
+        num_changed = count_changed(tuple(self._judged.values()), standard=standard)
+        return replace(standard, num_changed=num_changed)
+
+    def _num_needed(self, item: _Waiting) -> int:
+        row = self._judged[item.case.key].time
+        needed = None if row is None else launches_to_settle(row, fail_above=self.limits.fail_above)
+        return needed or 0
+
+    def _is_time_up(self, needed_s: float) -> bool:
+        """Return whether work that takes `needed_s` would end too late."""
+        if self._deadline is None:
+            return False
+        return self.now() + timedelta(seconds=needed_s) > self._deadline
+
+
+def _end(item: _Waiting) -> Sequence[CaseResult]:
+    item.opened.close()
+    return item.results

@@ -1,0 +1,16 @@
+"""Snapshots of releases: their statistics are tested elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from tests.support.words import replacing_numbers
+
+
+@pytest.fixture
+def words(snapshot: SnapshotAssertion, tmp_path: Path) -> SnapshotAssertion:
+    """Return the snapshot of a surface's words, without decimal numbers."""
+    return snapshot.with_defaults(matcher=replacing_numbers(tmp_path))
