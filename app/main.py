@@ -37,6 +37,7 @@ from compile_hud.app.views.models import view as models
 from compile_hud.app.views.modes import view as modes
 from compile_hud.app.views.overview import view as overview
 from compile_hud.app.views.receivers import view as receivers
+from compile_hud.app.views.releases import view as releases
 from compile_hud.app.views.runs import list_view as runs
 from compile_hud.app.views.runs import run_view as run
 from compile_hud.app.views.search import view as search
@@ -77,6 +78,13 @@ VIEWS = (
         section="Compare",
         tab="Revisions",
         carries=("machine",),
+    ),
+    View(
+        title="Release",
+        path="release",
+        show=releases.show,
+        section="Compare",
+        tab="Releases",
     ),
     View(
         title="Modes",

@@ -267,6 +267,13 @@ class RunsState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseState:
+    """The selected release, by the run of its candidate; empty is the newest."""
+
+    run: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StudiesState:
     """The selected study."""
 
@@ -325,6 +332,7 @@ _AnyState = (
     | CompareState
     | RevisionsState
     | RunsState
+    | ReleaseState
     | StudiesState
     | SearchState
     | AlertsState
@@ -482,6 +490,11 @@ def parse_search(params: Mapping[str, str]) -> tuple[SearchState, tuple[str, ...
     return _parse(SearchState, params, {})
 
 
+def parse_release(params: Mapping[str, str]) -> tuple[ReleaseState, tuple[str, ...]]:
+    """Return the state of the page of releases and a sentence for each unknown parameter."""
+    return _parse(ReleaseState, params, {})
+
+
 def parse_studies(
     params: Mapping[str, str], *, studies: tuple[str, ...]
 ) -> tuple[StudiesState, tuple[str, ...]]:
@@ -605,6 +618,11 @@ def compare_url(state: CompareState) -> str:
 def revisions_url(state: RevisionsState) -> str:
     """Return the relative URL of the comparison of two revisions in `state`."""
     return _url("revisions", state)
+
+
+def release_url(run_id: str) -> str:
+    """Return the relative URL of a release, by the run of its candidate."""
+    return _url("release", ReleaseState(run=run_id))
 
 
 def swapped(state: KernelDiffState) -> KernelDiffState:

@@ -91,8 +91,9 @@ def test_tabs_pass_no_filter_to_pages_that_do_not_know_it() -> None:
     page.run()
     assert not page.exception
     links = [item.proto for item in page.get("page_link")]
-    assert [link.label for link in links] == ["Runs", "Revisions", "**Modes**", "Kernels"]
-    assert [link.query_string for link in links] == [""] * 4
+    labels = ["Runs", "Revisions", "Releases", "**Modes**", "Kernels"]
+    assert [link.label for link in links] == labels
+    assert [link.query_string for link in links] == [""] * 5
 
 
 def test_a_store_that_cannot_be_read_leaves_the_bar_without_a_number(

@@ -66,9 +66,9 @@ def imported(history: Path, store_path: Path, store: Store) -> Store:
     return store
 
 
-# A study is measured here: what others measured is none.
-# These show no results of runs, or those of studies alone.
-WITHOUT_RUNS = ("studies", "health", "receivers", "settings")
+# A study and a release are measured here: what others measured is none.
+# These show no results of runs, or those of studies or releases alone.
+WITHOUT_RUNS = ("studies", "release", "health", "receivers", "settings")
 
 
 @pytest.mark.parametrize("path", [view.path for view in VIEWS if view.path not in WITHOUT_RUNS])
