@@ -38,6 +38,7 @@ from compile_hud.runner.demo.history import (
     STEP,
     SUITE,
     TRAINING_STEP,
+    release_runs,
     study_run,
     synthetic_history,
 )
@@ -78,6 +79,7 @@ def fill_demo(
         *synthetic_history(now=now, nights=nights, seed=seed, machine=MAIN, blocks=BLOCKS),
         *synthetic_history(now=now, nights=nights, seed=seed, machine=SECOND, blocks=SECOND_BLOCKS),
         *([study_run(FAMILIES, now=now, nights=nights, seed=seed)] if nights > 4 else []),
+        *(release_runs(now=now, nights=nights, seed=seed) if nights > 5 else []),
     ]
     documents.sort(key=lambda document: document.run.started_at)
     if traces is not None:

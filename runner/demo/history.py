@@ -38,6 +38,7 @@ from compile_hud.db.records.results import (
 from compile_hud.models_zoo.catalog.catalog import CATALOG
 from compile_hud.models_zoo.catalog.reference_cases import REFERENCES
 from compile_hud.models_zoo.catalog.variants import MODES, VARIANTS
+from compile_hud.runner.analysis.release.runs import release_trigger
 from compile_hud.runner.analysis.stats.estimates import estimate
 from compile_hud.runner.analysis.studies.study import Study
 from compile_hud.runner.demo.kernels import PEAKS, demo_kernels
@@ -103,6 +104,14 @@ TRAINING_FROM, TRAINING_FACTOR = 0.65, 1.09
 FP32_SPIKE = ("bert", "max-autotune")
 # A few nights, so that its alert is noise.
 FP32_FROM, FP32_NIGHTS, FP32_FACTOR = 0.84, 3, 1.3
+# A release: training is slower where matrix products are autotuned, and one other case fails.
+RELEASE_SUITE = "release"
+RELEASE_TOOLCHAINS = ("stable", "next")
+RELEASE_VERSIONS = ("2.13.0+cu130", "2.14.0+cu130")
+RELEASE_LAUNCHES = 21
+RELEASE_SLOWER_MODES = ("max-autotune", "max-autotune-no-cudagraphs")
+RELEASE_FAILING = ("gpt2", "reduce-overhead")
+RELEASE_FACTOR = 1.12
 # The newest runs have kernels, timeline and trace of every case; more would make the demo slow.
 NUM_DETAILED = 2
 
@@ -180,6 +189,10 @@ class _Night:
     num_nights: int
     run: Run
     machine: DemoMachine
+    num_launches: int = NUM_LAUNCHES
+    failing: tuple[str, str] = FAILING
+    # The factor on the latency of each case, instead of the planted events of the history.
+    factor_of: Callable[[Case], float] | None = None
 
     @property
     def share(self) -> float:
@@ -228,6 +241,61 @@ def study_run(study: Study, *, now: Callable[[], datetime], nights: int, seed: i
         generators={(BASE.phase, BASE.dtype): np.random.default_rng([seed, 4])},
         reference_generator=np.random.default_rng([seed, 5]),
     )
+
+
+def release_runs(
+    *, now: Callable[[], datetime], nights: int, seed: int
+) -> tuple[RunDocument, RunDocument]:
+    """Return both sides of a release, five days before the last night."""
+    at = now().replace(hour=15, minute=0, second=0, microsecond=0) - timedelta(days=5)
+    baseline, candidate = (
+        _release_side(side, at=at, nights=nights, seed=seed) for side in range(2)
+    )
+    return baseline, candidate
+
+
+def _release_side(side: int, *, at: datetime, nights: int, seed: int) -> RunDocument:
+    run = _run(at, share=1.0, seed=seed, machine=MAIN, blocks=BLOCKS)
+    version = RELEASE_VERSIONS[side]
+    facts = {
+        **run.environment,
+        "torch_version": version,
+        "torch_git": hashlib.sha1(version.encode(), usedforsecurity=False).hexdigest(),
+    }
+    run = replace(
+        run,
+        id=f"demo-{seed}-release-{side}",
+        suite=RELEASE_SUITE,
+        toolchain=RELEASE_TOOLCHAINS[side],
+        started_at=at + timedelta(minutes=side),
+        environment=facts,
+        revision=revision(facts),
+        fingerprint=fingerprint(facts),
+        plan=tuple(case for case in run.plan if not case.is_reference),
+        trigger=release_trigger(*RELEASE_TOOLCHAINS),
+    )
+    return _document(
+        _Night(
+            number=nights - 1,
+            num_nights=nights,
+            run=run,
+            machine=MAIN,
+            num_launches=RELEASE_LAUNCHES,
+            failing=RELEASE_FAILING if side else ("", ""),
+            factor_of=_release_factor if side else lambda _case: 1.0,
+        ),
+        generators={
+            (block.phase, block.dtype): np.random.default_rng([seed, 6 + index, side])
+            for index, block in enumerate(BLOCKS)
+        },
+        reference_generator=np.random.default_rng([seed, 5]),
+    )
+
+
+def _release_factor(case: Case) -> float:
+    """Return the factor of the planted regressions of the release on a case's latency."""
+    is_slower = case.phase is Phase.TRAINING and case.mode in RELEASE_SLOWER_MODES
+    return RELEASE_FACTOR if is_slower else 1.0
 
 
 def _document(
@@ -317,7 +385,7 @@ def demo_case(model: str, mode: str, *, phase: Phase, dtype: Dtype) -> Case:
 
 def _result(case: Case, *, night: _Night, index: int, generator: np.random.Generator) -> CaseResult:
     started_at = night.run.started_at + timedelta(seconds=100 * index)
-    is_failing = _is_base(case, FAILING) and night.share >= FAILING_FROM
+    is_failing = _is_base(case, night.failing) and night.share >= FAILING_FROM
     # A failing case draws too, so that later cases do not depend on it.
     measurements = _measurements(case, night=night, generator=generator)
     kernels = demo_kernels(
@@ -375,19 +443,20 @@ def _measurements(
     case: Case, *, night: _Night, generator: np.random.Generator
 ) -> tuple[Measurement, ...]:
     factor = _machine_factor(case, night)
+    draw = functools.partial(_samples, generator, num_launches=night.num_launches)
     if case.is_reference:
-        times_s = _REFERENCE_S[case.model] * factor * _samples(generator, sd=NIGHT_SD / 2)
+        times_s = _REFERENCE_S[case.model] * factor * draw(NIGHT_SD / 2)
         return (_measurement("latency_s", times_s),)
     eager_s, speedups, compile_s, peak_bytes = _MODELS[case.model]
     block = next(item for item in BLOCKS if (item.phase, item.dtype) == (case.phase, case.dtype))
     eager_s, peak_bytes = block.time_factor * eager_s, math.sqrt(block.time_factor) * peak_bytes
-    eager = eager_s * factor * _samples(generator, sd=NIGHT_SD / 2)
+    eager = eager_s * factor * draw(NIGHT_SD / 2)
     if case.mode == "eager":
         return (_measurement("latency_s", eager), _measurement("peak_bytes", [peak_bytes]))
     mode_index = _COMPILED.index(case.mode)
     sd = NOISY_SD if _is_base(case, NOISY) else NIGHT_SD
     speedup = block.speedup_factor * speedups[mode_index]
-    ratio = _code_factor(case, night) / speedup * _samples(generator, sd=sd)
+    ratio = _code_factor(case, night) / speedup * draw(sd)
     cold = compile_s * _COMPILE_FACTOR[case.mode] * math.exp(0.03 * generator.standard_normal())
     warm = cold * 0.22 * np.exp(0.03 * generator.standard_normal(NUM_LAUNCHES - 1))
     graph_breaks = 1.0 if case.model == BREAKING else 0.0
@@ -443,6 +512,8 @@ def _is_base(case: Case, name: tuple[str, str]) -> bool:
 
 def _code_factor(case: Case, night: _Night) -> float:
     """Return the factor of the planted events on the case's latency this night."""
+    if night.factor_of is not None:
+        return night.factor_of(case)
     name = (case.model, case.mode)
     if not _is_base(case, name):
         if case.phase is Phase.TRAINING:
@@ -463,11 +534,11 @@ def _code_factor(case: Case, night: _Night) -> float:
     return (1 + DRIFT_PER_NIGHT) ** drifted if name == DRIFT else 1.0
 
 
-def _samples(generator: np.random.Generator, *, sd: float) -> np.ndarray:
+def _samples(generator: np.random.Generator, sd: float, *, num_launches: int) -> np.ndarray:
     """Return factors near 1 that vary by night, by launch and by sample."""
     night = sd * generator.standard_normal()
-    launches = LAUNCH_SD * generator.standard_normal(NUM_LAUNCHES)
-    samples = SAMPLE_SD * generator.standard_normal((NUM_LAUNCHES, SAMPLES_PER_LAUNCH))
+    launches = LAUNCH_SD * generator.standard_normal(num_launches)
+    samples = SAMPLE_SD * generator.standard_normal((num_launches, SAMPLES_PER_LAUNCH))
     return np.asarray(np.exp(night + launches[:, None] + samples).ravel())
 
 

@@ -14,17 +14,20 @@ from compile_hud.db.errors import MixedStoreError
 from compile_hud.db.jobs.health import SchedulerStatus, load_health
 from compile_hud.db.queries.alerts import load_alerts
 from compile_hud.db.queries.kernels import load_profiled
-from compile_hud.db.queries.results import load_result, load_result_summaries
+from compile_hud.db.queries.results import load_document, load_result, load_result_summaries
 from compile_hud.db.queries.runs import load_runs, load_suite_runs
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.kernels import profile_of
 from compile_hud.db.records.metrics import CACHE_EVENTS, CACHE_METRICS
-from compile_hud.db.records.results import Outcome, Run, Verdict
+from compile_hud.db.records.results import Outcome, Phase, Run, Verdict
 from compile_hud.db.shared.trace_paths import find_trace, traces_folder
 from compile_hud.db.store import Store
 from compile_hud.models_zoo.catalog.variants import MODES
 from compile_hud.runner.alerting.alert_kernels import cause_kernels
 from compile_hud.runner.analysis.kernels.diff import kernel_bounds
+from compile_hud.runner.analysis.release.report import release_report
+from compile_hud.runner.analysis.release.runs import find_releases
+from compile_hud.runner.analysis.release.sign_off import release_standard
 from compile_hud.runner.analysis.studies.catalog import FAMILIES
 from compile_hud.runner.demo.demo_store import fill_demo
 from compile_hud.runner.demo.history import (
@@ -37,6 +40,8 @@ from compile_hud.runner.demo.history import (
     MACHINE,
     MEMORY_BOUND,
     NOISY,
+    RELEASE_FAILING,
+    RELEASE_SLOWER_MODES,
     SECOND,
     STEP,
     SUITE,
@@ -99,11 +104,33 @@ def nightly_runs(store: Store) -> list[Run]:
 
 def test_every_run_is_labelled_synthetic(demo: Store) -> None:
     runs = [summary.run for summary in load_runs(demo, limit=200)]
-    # A night of both machines, and a study.
-    assert len(runs) == 2 * NIGHTS + 1
+    # A night of both machines, a study, and both sides of a release.
+    assert len(runs) == 2 * NIGHTS + 3
     assert all(run.is_synthetic for run in runs)
     assert {run.machine for run in runs} == {MACHINE, SECOND.name}
     assert all(run.machine.startswith("synthetic-") for run in runs)
+
+
+def test_a_release_has_its_planted_regressions_in_two_clusters(demo: Store) -> None:
+    (runs,) = find_releases([summary.run for summary in load_runs(demo, limit=200)])
+    before, after = (
+        load_document(demo, run.id, has_kernels=True) for run in (runs.baseline, runs.candidate)
+    )
+    report = release_report(before, after, standard=release_standard(after.run))
+    assert report.sign_off.num_undecided == 0
+    slower = {
+        case.key
+        for case in after.run.plan
+        if (case.phase is Phase.TRAINING and case.mode in RELEASE_SLOWER_MODES)
+        or (
+            (case.model, case.mode) == RELEASE_FAILING
+            and (case.phase, case.dtype) == (Phase.INFERENCE, "bf16")
+        )
+    }
+    clusters = [{item.case.key for item in named.cluster.cases} for named in report.clusters]
+    assert set.union(*clusters) == slower
+    assert [len(keys) for keys in clusters] == [len(slower) - 1, 1]
+    assert report.clusters[0].cause
 
 
 def test_last_run_was_last_night(demo: Store) -> None:
