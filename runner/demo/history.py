@@ -220,9 +220,11 @@ def synthetic_history(
         (block.phase, block.dtype): np.random.default_rng(seeds if block == BASE else [seed, index])
         for index, block in enumerate(blocks)
     }
-    last = now().replace(hour=2, minute=30, second=0, microsecond=0) + machine.delay
+    last = now().replace(hour=2, minute=30, second=0, microsecond=0)
+    # All machines have the same last night, whatever the hour.
     if last + _RUN_TAKES > now():
         last -= timedelta(days=1)
+    last += machine.delay
     for number in range(nights):
         at = last - timedelta(days=nights - 1 - number)
         run = _run(at, share=number / nights, seed=seed, machine=machine, blocks=blocks)

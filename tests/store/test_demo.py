@@ -38,6 +38,7 @@ from compile_hud.runner.demo.history import (
     FP32_SPIKE,
     GAIN,
     MACHINE,
+    MAIN,
     MEMORY_BOUND,
     NOISY,
     RELEASE_FAILING,
@@ -137,6 +138,16 @@ def test_last_run_was_last_night(demo: Store) -> None:
     starts = [run.started_at for run in nightly_runs(demo)]
     assert max(starts) == NOON.replace(hour=2, minute=30)
     assert len({start.date() for start in starts}) == NIGHTS
+
+
+@pytest.mark.parametrize("hour", range(24))
+def test_the_first_machine_has_the_newest_run_at_any_hour(hour: int) -> None:
+    newest = [
+        list(synthetic_history(now=lambda: NOON.replace(hour=hour), nights=1, seed=0, machine=item))
+        for item in (MAIN, SECOND)
+    ]
+    first, second = (documents[-1].run.started_at for documents in newest)
+    assert timedelta(0) < first - second < timedelta(hours=12)
 
 
 def test_every_night_has_a_revision_of_its_own(demo: Store) -> None:

@@ -36,6 +36,7 @@ DOCUMENT_PICTURES = (
     ("alerts", "alerts", 1200, 900, "light", ()),
     ("alert", "model?model=vit", 1200, 1100, "light", (ALERT,)),
     ("compare", "compare", 1200, 1000, "light", ()),
+    ("release", "release", 1200, 1000, "light", ()),
     ("models", "models", 1200, 900, "dark", ()),
     ("kernels", "model?model=vit", 1200, 1100, "light", ('.stMain a[href^="kernels?"]',)),
     ("kernel-diff", "model?model=vit", 1200, 1100, "light", (ALERT, KERNEL_DIFF)),
