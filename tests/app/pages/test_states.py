@@ -72,8 +72,8 @@ def test_a_filled_store_is_shown(path: str, open_page: OpenPage) -> None:
     page = open_page(path, **params_of(path))
     assert not page.exception
     other = {"studies": "No run of this study yet", "health": "No scheduler has used this"}
-    other["settings"] = "No settings"
-    other["receivers"] = "No receivers"
+    other |= {"settings": "No settings", "receivers": "No receivers"}
+    other |= {"release": "No release was measured yet"}
     assert other.get(path, "2.13.0.dev202601") in text_of(page)
     assert "SYNTHETIC" not in text_of(page)
 
@@ -181,7 +181,7 @@ def test_names_that_are_markup_are_shown_as_text(
     other = dict.fromkeys(("runs", "trends", "revisions"), "<i>hostile</i>")
     other |= {"studies": "No run of this study yet"}
     other |= {"health": "No scheduler has used this store", "settings": "No settings"}
-    other |= {"receivers": "No receivers"}
+    other |= {"receivers": "No receivers", "release": "No release was measured yet"}
     shown = other.get(path, "<script>alert('x')</script>")
     assert shown in text_of(page)
 
