@@ -148,11 +148,18 @@ class Store:
 
     def check_takes_measured(self) -> None:
         """Raise MixedStoreError if the store has synthetic runs."""
+        self._check_not_mixed("what is measured", is_synthetic=False)
+
+    def check_takes_synthetic(self) -> None:
+        """Raise MixedStoreError if the store has real runs."""
+        self._check_not_mixed("the history of a demo", is_synthetic=True)
+
+    def _check_not_mixed(self, what: str, *, is_synthetic: bool) -> None:
         if self.is_missing():
             return
         with self.read() as connection:
             ingest.check_not_mixed(
-                connection, "what is measured", is_synthetic=False, store=f"the store {self.name}"
+                connection, what, is_synthetic=is_synthetic, store=f"the store {self.name}"
             )
 
     def migrate(self) -> None:

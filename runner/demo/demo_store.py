@@ -74,6 +74,7 @@ def fill_demo(
     if any(item.run.is_synthetic for item in load_runs(store, limit=1)):
         # Nights of another length have other planted changes: a mixture is no history.
         return 0
+    store.check_takes_synthetic()
     notify(LogMessage(text=f"making {counted(nights, 'night')} of two machines"))
     documents = [
         *synthetic_history(now=now, nights=nights, seed=seed, machine=MAIN, blocks=BLOCKS),
