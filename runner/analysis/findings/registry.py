@@ -158,9 +158,9 @@ class _Attribution:
             return None
         self._owners |= dict.fromkeys(own, kind.code)
         self._gap_left_s -= gap_s
-        self._left_s -= cost_s
         if not draft.is_measured:
             cost_s = 0.0
+        self._left_s -= cost_s
         kernels = [self._case.kernels[index] for index in draft.kernels]
         return _finding(
             kind,

@@ -100,6 +100,19 @@ def test_measured_costs_never_add_up_to_more_than_the_latency(
     assert sum(costs) <= latency_us * 1e-6 * (1 + 1e-9)
 
 
+def test_a_finding_without_a_cost_leaves_the_latency_to_the_others() -> None:
+    result = gpu_result(
+        gpu_kernel("multi_tensor_apply", library="aten", operators=("aten::_foreach_lerp_",)),
+        latency_us=120,
+        case=make_case(device="cpu", mode="default", phase="training"),
+        measurements=[make_measurement("graph_breaks", samples=(1.0,))],
+        details={HOST_TIMES: {"num_gaps": 1, "gaps_s": [60e-6], "gap_operators_s": [0.0]}},
+    )
+    findings = findings_by_code(result)
+    assert findings["unfused-optimizer"].cost_s is None
+    assert findings["graph-break"].cost_s == pytest.approx(60e-6)
+
+
 def slower(latency_us: float, *listed: Kernel, interval: tuple[float, float]) -> dict[str, Finding]:
     measured = (
         make_measurement("eager_latency_s", samples=(800e-6,)),
