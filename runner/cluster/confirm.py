@@ -54,6 +54,12 @@ class NodeExecutor:
         del number, cores_each
         return ()
 
+    def script(self, order: CaseOrder) -> str:
+        """Raise ExecutorError: scripts are written on the machine that has the model."""
+        raise ExecutorError(
+            f"{self._machine} writes no script of {order.case.key}", machine=self._machine
+        )
+
     def cancel(self) -> None:
         """Cancel the running case, which then ends with ExecutorError."""
         self._is_cancelled = True

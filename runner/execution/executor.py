@@ -144,6 +144,13 @@ class Executor(SessionMaker, Protocol):
         """
         ...
 
+    def script(self, order: CaseOrder) -> str:
+        """Return a script that needs torch alone and runs the graphs of the case.
+
+        Raises ExecutorError with the reason if there is none.
+        """
+        ...
+
     def cancel(self) -> None:
         """Kill the running case's process group; safe in a signal handler and from any thread.
 

@@ -26,6 +26,7 @@ from compile_hud.runner.execution.utilisation import with_utilisation
 from compile_hud.runner.execution.worker_process import WorkerHost, tail
 from compile_hud.runner.persistence.compile_traces import FOLDER as TRACES_FOLDER
 from compile_hud.runner.persistence.compile_traces import CompileTraces
+from compile_hud.runner.protocol.messages import LaunchRequest
 from compile_hud.runner.system.toolchain_home import toolchain_home
 
 FACTS_TIMEOUT_S = 120.0
@@ -154,6 +155,33 @@ class LocalExecutor:
             turn_clock=turn_clock,
         )
 
+    def script(self, order: CaseOrder) -> str:
+        """Return a script that runs the graphs of the case with torch alone."""
+        folder = self._new_folder()
+        try:
+            request = LaunchRequest(
+                case=order.case,
+                workload=order.workload,
+                settings=order.settings,
+                launch=1,
+                cache_dir=str(folder / "cache"),
+                report_path=str(folder / "report.json"),
+                log_path=str(folder / "log.txt"),
+            )
+            self._host.wait_ready()
+            answer = self._answer(
+                {"action": "script", "request": request.to_json()},
+                folder=folder,
+                limit_s=order.settings.timeout_s,
+            )
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        if "script" not in answer:
+            raise ExecutorError(
+                f"no script of {order.case.key}: {answer['reason']}", case=order.case.key
+            )
+        return str(answer["script"])
+
     def cancel(self) -> None:
         """Kill the running case; `execute` returns at once, now and from now on."""
         self._is_cancelled = True
@@ -174,18 +202,21 @@ class LocalExecutor:
         """Return the report of a child of the worker host; raise ExecutorError without one."""
         folder = self._new_folder()
         try:
-            report, log = folder / "report.json", folder / "log.txt"
-            self._host.ask({**order, "report_path": str(report)}, log=log, timeout_s=limit_s)
-            if not report.exists():
-                raise ExecutorError(
-                    f"{self._host.python} cannot measure on {self._device}: {_last_line(log)}",
-                    python=self._host.python,
-                    device=self._device,
-                )
-            answer: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
-            return answer
+            return self._answer(order, folder=folder, limit_s=limit_s)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+    def _answer(self, order: Mapping[str, Any], *, folder: Path, limit_s: float) -> dict[str, Any]:
+        report, log = folder / "report.json", folder / "log.txt"
+        self._host.ask({**order, "report_path": str(report)}, log=log, timeout_s=limit_s)
+        if not report.exists():
+            raise ExecutorError(
+                f"{self._host.python} cannot measure on {self._device}: {_last_line(log)}",
+                python=self._host.python,
+                device=self._device,
+            )
+        answer: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
+        return answer
 
     def _prime(self) -> None:
         """Build the toolchain's precompiled header before a compilation is timed."""

@@ -23,11 +23,13 @@ from compile_hud.runner.measure.accuracy.oracle_cache import check_against, find
 from compile_hud.runner.measure.accuracy.step import Reference
 from compile_hud.runner.measure.compile.code_signature import same_code_as
 from compile_hud.runner.measure.compile.compiler import (
+    compile_arguments,
     is_by_dynamo,
     is_uncompiled,
     unavailable_reason,
 )
 from compile_hud.runner.measure.compile.dynamo import recorded_compiles
+from compile_hud.runner.measure.compile.graph_script import graph_script
 from compile_hud.runner.measure.compile.own_settings import applied_inductor_config
 from compile_hud.runner.measure.compile.source_locations import failure_reason
 from compile_hud.runner.measure.compile.step import compile_subject, report_counts
@@ -120,6 +122,25 @@ def run_launch(request: LaunchRequest) -> LaunchReport:
         metrics=findings.metrics if ending.outcome is Outcome.OK else {},
         warnings=tuple(findings.warnings),
         details=findings.details,
+    )
+
+
+def script_of(request: LaunchRequest) -> str:
+    """Return a script that needs torch alone and runs the graphs of the case of `request`.
+
+    Raises NoScriptError, and any error of the model.
+    """
+    case = request.case
+    device = open_device(case.device, num_threads=request.settings.num_threads)
+    torch.manual_seed(request.settings.seed)
+    subject = build_subject(request, device=device)
+    subject = apply_transform(subject, transform=request.workload.transform) or subject
+    is_eager = is_uncompiled(case)
+    return graph_script(
+        subject,
+        case=case,
+        options=None if is_eager else compile_arguments(case, request.workload),
+        version=torch.__version__,
     )
 
 

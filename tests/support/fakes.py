@@ -16,6 +16,7 @@ import numpy as np
 
 from compile_hud.db.records.results import CaseResult, Outcome
 from compile_hud.models_zoo.catalog.spec import ModelSpec, SizeSpec
+from compile_hud.runner.errors import ExecutorError
 from compile_hud.runner.execution.executor import CaseOrder, CompileLane
 from compile_hud.runner.execution.launch_aggregation import combine
 from compile_hud.runner.notifications.delivery_policy import Response, ResponseKind
@@ -187,6 +188,12 @@ class FakeExecutor:
     def open_lanes(self, number: int, *, cores_each: int) -> Sequence[CompileLane]:
         """Return lanes of `make_lanes`, none by default."""
         return self.make_lanes(number, cores_each)
+
+    def script(self, order: CaseOrder) -> str:
+        """Return a script, or raise ExecutorError for the model `fails`."""
+        if order.case.model == "fails":
+            raise ExecutorError(f"no script of {order.case.key}: it broke")
+        return f"# the graphs of {order.case.key}\n"
 
     def execute(self, order: CaseOrder) -> CaseResult:
         """Return a result with samples about `latency_s`; a cancelled case has failed.

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import click
@@ -44,6 +45,7 @@ from compile_hud.runner.errors import NoSuchDocument, ResumeError
 from compile_hud.runner.events import LogMessage, Notify
 from compile_hud.runner.execution.paired_launches import PairLimits
 from compile_hud.runner.planning.plan import find_names, make_plan
+from compile_hud.runner.release.scripts import write_scripts
 from compile_hud.runner.release.sequential import (
     RELEASE_LIMITS,
     SequentialMeasurement,
@@ -88,6 +90,13 @@ _OPTIONS = (
         show_default=True,
         help="Also exit with 3 if a case is not decided (inconclusive).",
     ),
+    click.option(
+        "--scripts",
+        "scripts_folder",
+        type=click.Path(path_type=Path, file_okay=False),
+        metavar="FOLDER",
+        help="Write a script to FOLDER for each cluster, which needs torch alone.",
+    ),
     click.option("--resume", is_flag=True, help="Measure the cases that an earlier call left."),
     click.option("--report", "report_only", is_flag=True, help="Measure nothing: show the newest."),
 )
@@ -101,6 +110,7 @@ class _ReleaseOptions:
     max_launches: int
     fail_above: float
     fail_on: str
+    scripts_folder: Path | None
     resume: bool
     report_only: bool
 
@@ -152,11 +162,22 @@ def release(
     else:
         _show(measured)
     publish(release_markdown(measured), options=report, workspace=workspace)
+    if options.scripts_folder is not None:
+        _write_scripts(measured, folder=options.scripts_folder, workspace=workspace)
     if measured.candidate.state is RunState.INTERRUPTED:
         click.echo(_next_line(measured, names=names), err=True)
         if options.budget is None and not options.report_only:
             sys.exit(EXIT_INTERRUPTED)
     sys.exit(_exit_code(measured, fail_on=options.fail_on))
+
+
+def _write_scripts(report: ReleaseReport, *, folder: Path, workspace: Workspace) -> None:
+    """Write the script of each cluster under the candidate; a missing one is only reported."""
+    progress = new_progress(workspace)
+    workspace = _with_toolchains([report.candidate.toolchain], workspace=workspace, notify=progress)
+    with progress:
+        for line in write_scripts(report, folder=folder, workspace=workspace):
+            progress(line)
 
 
 def _with_toolchains(names: Sequence[str], *, workspace: Workspace, notify: Notify) -> Workspace:

@@ -109,11 +109,8 @@ def is_uncompiled(case: Case) -> bool:
     return case.backend in ("eager", NO_BACKEND)
 
 
-def compile_model(model: torch.nn.Module, *, case: Case, workload: Workload) -> Callable[..., Any]:
-    """Return `model` under torch.compile with the settings of `case`; `model` itself stays eager.
-
-    With regional compilation the repeated blocks are compiled within `model`.
-    """
+def compile_arguments(case: Case, workload: Workload) -> dict[str, Any]:
+    """Return the arguments of torch.compile for `case`."""
     options: dict[str, Any] = {
         "backend": resolve_backend(case.backend),
         "dynamic": workload.dynamic,
@@ -128,6 +125,15 @@ def compile_model(model: torch.nn.Module, *, case: Case, workload: Workload) -> 
         options["mode"] = case.mode
     elif own:
         options["options"] = {**options.get("options", {}), **own}
+    return options
+
+
+def compile_model(model: torch.nn.Module, *, case: Case, workload: Workload) -> Callable[..., Any]:
+    """Return `model` under torch.compile with the settings of `case`; `model` itself stays eager.
+
+    With regional compilation the repeated blocks are compiled within `model`.
+    """
+    options = compile_arguments(case, workload)
     if workload.transform.is_regional:
         for block in repeated_blocks(model):
             block.compile(**options)

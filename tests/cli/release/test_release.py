@@ -13,6 +13,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.results import Outcome, RunState
+from compile_hud.runner.errors import ExecutorError
 from compile_hud.runner.execution.executor import CaseOrder
 from tests.support.fakes import FACTS, FakeExecutor
 from tests.support.terminal import CONFIG, Terminal
@@ -131,6 +132,33 @@ def test_the_report_is_written_as_markdown(terminal: Pair, words: SnapshotAssert
     terminal.slowdown = 2.0
     terminal.hud(*RELEASE, "--markdown", "report.md")
     assert (terminal.folder / "report.md").read_text() == words
+
+
+def test_each_cluster_has_a_script_of_its_representative(terminal: Pair) -> None:
+    terminal.slowdown = 2.0
+    result = terminal.hud(*RELEASE, "--scripts", "scripts/new")
+    assert result.exit_code == 1
+    scripts = sorted((terminal.folder / "scripts" / "new").iterdir())
+    document = json.loads(terminal.hud("release", "stable", "night", "--report", "--json").stdout)
+    representatives = [cluster["representative"] for cluster in document["clusters"]]
+    assert [path.read_text().split()[-1] for path in scripts] == representatives
+    assert [path.name in result.stderr for path in scripts] == [True] * len(scripts)
+
+
+def test_a_script_that_cannot_be_had_is_reported_and_the_report_stands(terminal: Pair) -> None:
+    terminal.slowdown = 2.0
+
+    def no_script(executor: FakeExecutor, _python: Path) -> None:
+        def script(order: CaseOrder) -> str:
+            raise ExecutorError(f"no script of {order.case.key}: it broke")
+
+        executor.script = script  # type: ignore[method-assign]
+
+    terminal.on_executor = no_script
+    result = terminal.hud(*RELEASE, "--scripts", "scripts")
+    assert result.exit_code == 1
+    assert "it broke" in result.stderr
+    assert not (terminal.folder / "scripts").exists()
 
 
 @pytest.mark.parametrize(
