@@ -131,6 +131,11 @@ class _NodeSession:
         """Return whether nothing was measured yet."""
         return self._result is None
 
+    @property
+    def has_time(self) -> bool:
+        """Return True: each launch has a time limit of its own."""
+        return True
+
     def launch(self) -> LaunchReport:
         """Measure the case; raise ExecutorError."""
         self._result = self._measure(self._order)

@@ -38,7 +38,7 @@ from compile_hud.db.records.results import (
 from compile_hud.models_zoo.catalog.catalog import CATALOG
 from compile_hud.models_zoo.catalog.reference_cases import REFERENCES
 from compile_hud.models_zoo.catalog.variants import MODES, VARIANTS
-from compile_hud.runner.analysis.release.runs import release_trigger
+from compile_hud.runner.analysis.release.runs import ReleaseRules
 from compile_hud.runner.analysis.stats.estimates import estimate
 from compile_hud.runner.analysis.studies.study import Study
 from compile_hud.runner.demo.kernels import PEAKS, demo_kernels
@@ -274,7 +274,9 @@ def _release_side(side: int, *, at: datetime, nights: int, seed: int) -> RunDocu
         revision=revision(facts),
         fingerprint=fingerprint(facts),
         plan=tuple(case for case in run.plan if not case.is_reference),
-        trigger=release_trigger(*RELEASE_TOOLCHAINS),
+        trigger=ReleaseRules(
+            baseline=RELEASE_TOOLCHAINS[0], candidate=RELEASE_TOOLCHAINS[1]
+        ).trigger,
     )
     return _document(
         _Night(

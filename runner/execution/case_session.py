@@ -136,6 +136,14 @@ class LocalSession:
         return needs_launch(self._reports, order=self._order, left_s=self._left_s)
 
     @property
+    def has_time(self) -> bool:
+        """Return whether a launch as slow as the slowest fits into the time of the case."""
+        slowest_s = max(
+            (report.details.get("launch_wall_s", 0.0) for report in self._reports), default=0.0
+        )
+        return self._left_s > slowest_s
+
+    @property
     def left_s(self) -> float:
         """Return the seconds that the launches of the case may still take."""
         return self._left_s

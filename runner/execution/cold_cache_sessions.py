@@ -44,6 +44,11 @@ class _ColdCacheSession:
         """Return whether the case needs more launches."""
         return len(self._results) < self._order.settings.num_launches
 
+    @property
+    def has_time(self) -> bool:
+        """Return True: each session has a time limit of its own."""
+        return True
+
     def launch(self) -> LaunchReport:
         """Run one complete session and return its last report."""
         session = self._maker.begin(self._order)

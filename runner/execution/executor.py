@@ -39,6 +39,11 @@ class CaseSession(Protocol):
         """Return whether the launches so far call for another one."""
         ...
 
+    @property
+    def has_time(self) -> bool:
+        """Return whether one more launch fits into the time of the case."""
+        ...
+
     def launch(self) -> LaunchReport:
         """Run one fresh process of the case and return its report."""
         ...

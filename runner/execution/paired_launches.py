@@ -95,6 +95,14 @@ class OpenPair:
     def __exit__(self, *_error: object) -> None:
         self.close()
 
+    @property
+    def has_time(self) -> bool:
+        """Return whether one more launch of each side fits into the time of the case.
+
+        A launch beyond it would cost the case all its samples.
+        """
+        return all(session.has_time for session in self._sessions)
+
     def launch(self) -> bool:
         """Launch both sides, and return whether both launches are ok."""
         ordered = self._sessions[::-1] if self.num_pairs % 2 else self._sessions
@@ -157,7 +165,7 @@ def measure_pair(
             are_ok = pair.launch()
             number = pair.num_pairs
             on_pair(number)
-            is_last = not are_ok or is_time_up(number)
+            is_last = not are_ok or is_time_up(number) or not pair.has_time
             if is_last or number in schedule:
                 result = pair.result(standard)
                 if is_last or is_enough(result, number):

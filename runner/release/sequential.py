@@ -21,12 +21,8 @@ from compile_hud.runner.analysis.comparison.paired import (
     looks,
 )
 from compile_hud.runner.analysis.comparison.resolution import launches_to_settle
-from compile_hud.runner.analysis.release.sign_off import (
-    MAX_LAUNCHES,
-    MIN_LAUNCHES,
-    JudgedPair,
-    count_changed,
-)
+from compile_hud.runner.analysis.release.runs import MAX_LAUNCHES, MIN_LAUNCHES
+from compile_hud.runner.analysis.release.sign_off import JudgedPair, count_changed
 from compile_hud.runner.analysis.stats.rounds import Pair
 from compile_hud.runner.events import LogMessage, Notify, PairLaunched
 from compile_hud.runner.execution.paired_launches import (
@@ -53,14 +49,16 @@ def standard_of(limits: PairLimits) -> PairStandard:
 class _Waiting:
     """A case with open sessions, and its results up to the last look.
 
-    Its last pair of launches took `pair_s`.
+    Its last pair of launches took `pair_s`, and all of them `worked_s`. No launch follows once it
+    `is_over`: one failed, or there is no time for another.
     """
 
     case: Case
     opened: OpenPair
     results: tuple[CaseResult, ...] = ()
-    has_failed: bool = False
+    is_over: bool = False
     pair_s: float = 0.0
+    worked_s: float = 0.0
 
 
 @dataclass(kw_only=True)
@@ -84,7 +82,8 @@ class SequentialMeasurement:
     ) -> Iterator[Sequence[CaseResult]]:
         """Yield the results of both sides of each case, once it is over.
 
-        Nothing is yielded after a stop. Raises the errors of `measure_with_retries`.
+        After a stop, cases that wait end with their results so far; the running one has none.
+        Raises the errors of `measure_with_retries`.
         """
         if self.budget is not None:
             self._deadline = self.now() + self.budget
@@ -94,11 +93,9 @@ class SequentialMeasurement:
                 iter(cases), num_pairs=schedule[0], is_stopped=is_stopped, stack=stack
             )
             for look in schedule[1:]:
-                if is_stopped():
-                    return
-                waiting = yield from self._round(waiting, look=look, is_stopped=is_stopped)
-            if not is_stopped():
-                yield from (_end(item) for item in waiting)
+                if not is_stopped():
+                    waiting = yield from self._round(waiting, look=look, is_stopped=is_stopped)
+            yield from (_end(item) for item in waiting)
 
     def _first_looks(
         self,
@@ -120,7 +117,7 @@ class SequentialMeasurement:
                 break
             self._first_s.append((self.now() - started_at).total_seconds())
             # The strictest standard: whatever the other cases say, this one is decided.
-            if item.has_failed or self._is_decided(item, standard=standard_of(self.limits)):
+            if item.is_over or self._is_decided(item, standard=standard_of(self.limits)):
                 yield _end(item)
             else:
                 waiting.append(item)
@@ -161,7 +158,7 @@ class SequentialMeasurement:
             if self._is_decided(item, standard=self._standard_of_all()):
                 yield _end(item)
                 continue
-            if self._is_time_up(item.pair_s):
+            if is_stopped() or self._is_time_up(item.pair_s):
                 left.append(item)
                 continue
             if not is_reported:
@@ -170,19 +167,24 @@ class SequentialMeasurement:
                 is_reported = True
             self._launch(item, num_pairs=look, is_stopped=is_stopped)
             if is_stopped():
-                break
+                # Its results are those of the last look.
+                left.append(item)
+                continue
             item.results = item.opened.results()
-            if item.has_failed or self._is_decided(item, standard=self._standard_of_all()):
+            if item.is_over or self._is_decided(item, standard=self._standard_of_all()):
                 yield _end(item)
             else:
                 left.append(item)
         return left
 
     def _launch(self, item: _Waiting, *, num_pairs: int, is_stopped: Callable[[], bool]) -> None:
-        while item.opened.num_pairs < num_pairs and not item.has_failed and not is_stopped():
+        while item.opened.num_pairs < num_pairs and not item.is_over and not is_stopped():
             started_at = self.now()
-            item.has_failed = not item.opened.launch()
+            are_ok = item.opened.launch()
+            # A launch beyond the time of the case would cost all its samples.
+            item.is_over = not are_ok or not item.opened.has_time
             item.pair_s = (self.now() - started_at).total_seconds()
+            item.worked_s += item.pair_s
             self.num_launches += 2
             self.notify(PairLaunched(case=item.case, num_pairs=item.opened.num_pairs))
 
@@ -214,4 +216,6 @@ class SequentialMeasurement:
 
 def _end(item: _Waiting) -> Sequence[CaseResult]:
     item.opened.close()
-    return item.results
+    # Other cases were launched between the launches of this one.
+    worked = timedelta(seconds=item.worked_s)
+    return tuple(replace(result, finished_at=result.started_at + worked) for result in item.results)

@@ -110,6 +110,11 @@ class FakeSession:
         """Return whether the settings request another launch."""
         return self.num_launches < self._order.settings.num_launches
 
+    @property
+    def has_time(self) -> bool:
+        """Return whether the executor allows another launch of a case."""
+        return self.num_launches < self._executor.most_launches
+
     def launch(self) -> LaunchReport:
         """Count the launch, and return the draw of the executor."""
         self.num_launches += 1
@@ -173,6 +178,8 @@ class FakeExecutor:
         self.executed: list[str] = []
         self.launched: list[str] = []
         self.sessions: list[FakeSession] = []
+        # The time of a case is up after so many launches.
+        self.most_launches = 1000
         self.is_started = False
         self.is_open = False
         self.is_cancelled = False

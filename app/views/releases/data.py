@@ -7,7 +7,7 @@ from compile_hud.app.data.runs import load_newest_runs
 from compile_hud.app.data.store import StoreVersion
 from compile_hud.app.views.releases.records import ReleasePage
 from compile_hud.db.queries.results import load_document
-from compile_hud.runner.analysis.release.markdown import release_markdown
+from compile_hud.runner.analysis.release.markdown import release_markdown, report_command
 from compile_hud.runner.analysis.release.report import release_report
 from compile_hud.runner.analysis.release.runs import ReleaseRuns, find_releases
 from compile_hud.runner.analysis.release.sign_off import release_standard
@@ -26,4 +26,6 @@ def load_release(at: StoreVersion, baseline: str, candidate: str) -> ReleasePage
         load_document(at.store, run_id, has_kernels=True) for run_id in (baseline, candidate)
     )
     report = release_report(before, after, standard=release_standard(after.run))
-    return ReleasePage(report=report, markdown=release_markdown(report))
+    return ReleasePage(
+        report=report, markdown=release_markdown(report), command=report_command(report)
+    )

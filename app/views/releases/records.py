@@ -9,7 +9,8 @@ from compile_hud.runner.analysis.release.report import ReleaseReport
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleasePage:
-    """The report of one release, and the same as Markdown."""
+    """The report of one release, the same as Markdown, and the command that shows it again."""
 
     report: ReleaseReport
     markdown: str
+    command: str

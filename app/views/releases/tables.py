@@ -60,10 +60,9 @@ def cluster_table(named: NamedCluster, report: ReleaseReport) -> str:
     return table(_COLUMNS, [_row(item, report) for item in items], label=named.text)
 
 
-def undecided_table(report: ReleaseReport) -> str:
-    """Return the cases without an answer, "" without any."""
-    rows = [_open_row(item, report) for item in report.judged if not item.is_decided]
-    return table(_COLUMNS, rows, label="cases not decided") if rows else ""
+def open_table(items: Iterable[JudgedPair], report: ReleaseReport, *, label: str) -> str:
+    """Return cases without an answer."""
+    return table(_COLUMNS, [_open_row(item, report) for item in items], label=label)
 
 
 def improvement_table(items: Iterable[JudgedPair], report: ReleaseReport) -> str:

@@ -14,10 +14,11 @@ from compile_hud.app.views.releases.records import ReleasePage
 from compile_hud.app.views.releases.tables import (
     cluster_table,
     improvement_table,
+    open_table,
     release_label,
     side_table,
-    undecided_table,
 )
+from compile_hud.db.shared.text import counted
 from compile_hud.runner.analysis.release.runs import ReleaseRuns
 
 _COMMANDS = (
@@ -81,13 +82,12 @@ def _show(page: ReleasePage, runs: ReleaseRuns, releases: tuple[ReleaseRuns, ...
     st.html(heading(f"{advice.capitalize()}: {rest}"))
     _choose(ReleaseState(run=runs.candidate.id), releases)
     st.html(side_table(report))
-    command = f"hud release {report.baseline.toolchain} {report.candidate.toolchain}"
     show_share(
         Share(
             name=file_name("release", report.baseline.toolchain, report.candidate.toolchain),
             url=release_url(runs.candidate.id),
             markdown=page.markdown,
-            command=command,
+            command=page.command,
         )
     )
     for number, named in enumerate(report.clusters, start=1):
@@ -100,15 +100,19 @@ def _show(page: ReleasePage, runs: ReleaseRuns, releases: tuple[ReleaseRuns, ...
     faster = improvement_table(report.improvements, report)
     if faster:
         st.html(collapsible(f"Faster: {len(report.improvements)}", faster))
-    if undecided := undecided_table(report):
-        st.html(heading("Not decided", level=2))
-        st.html(undecided)
+    for title, items in (
+        ("Not decided", report.undecided),
+        ("Failed on both sides", report.failing),
+    ):
+        if items:
+            st.html(heading(title, level=2))
+            st.html(open_table(items, report, label=title))
     differences = difference_table(
         report.environment, ends=("baseline", "candidate"), label="environment changes"
     )
     num = len(report.environment)
     st.html(
-        collapsible(f"The environments differ in {num}", differences)
+        collapsible(f"The environments differ in {counted(num, 'fact')}", differences)
         if num
         else banner("The environments are identical.")
     )

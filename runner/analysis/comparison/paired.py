@@ -71,8 +71,8 @@ MIN_CALM_PAIRS = 4
 class PairStandard:
     """The strictness for a pair: the floor and the half-width that is narrow enough.
 
-    The error is divided by the looks and by the cases that are judged together. If `num_changed` of
-    them have changed, each may err as much more (multiple_testing.py).
+    The error is divided by the looks and by the cases that are judged together. If the time of
+    `num_changed` of them has changed, each may err as much more (multiple_testing.py).
     """
 
     fail_above: float = DEFAULT_FAIL_ABOVE
@@ -84,7 +84,12 @@ class PairStandard:
     @property
     def max_time_p(self) -> float:
         """Return the largest p-value at which the time of a case has changed."""
-        return self.num_changed * FAMILY_ERROR / (2 * self.num_looks * self.num_cases)
+        return self.num_changed * self.max_other_p
+
+    @property
+    def max_other_p(self) -> float:
+        """Return the largest p-value at which one of the other metrics of a case has changed."""
+        return FAMILY_ERROR / (2 * self.num_looks * self.num_cases)
 
 
 def looks(min_launches: int, max_launches: int) -> tuple[int, ...]:
@@ -115,7 +120,7 @@ def compare_pair(
         judgement = Judgement(
             floor=floor_of(name, standard.fail_above),
             noise=_pair_noise(name, device=baseline.case.device),
-            max_p=standard.max_time_p / share,
+            max_p=standard.max_time_p if name == main else standard.max_other_p / share,
             max_equivalence_p=EQUIVALENCE_ERROR / standard.num_looks,
             shared_by=_shared_by(standard, num_metrics=0 if name == main else share),
         )

@@ -5,6 +5,7 @@ Names are user-defined, so they are code in which nothing is markup (`markdown_c
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -34,11 +35,15 @@ def release_markdown(report: ReleaseReport) -> str:
         lines += ["", f"Commits of torch between them: {report.commits_url}"]
     for number, cluster in enumerate(report.clusters, start=1):
         lines += ["", *_cluster_lines(cluster, number=number, report=report)]
-    undecided = [item for item in report.judged if not item.is_decided]
-    if undecided:
-        keys = ", ".join(markdown_code(item.key) for item in undecided[:_MAX_CASES])
-        more = "" if len(undecided) <= _MAX_CASES else f" and {len(undecided) - _MAX_CASES} more"
-        lines += ["", f"Not decided: {keys}{more}."]
+    for what, items in (
+        ("Not decided", report.undecided),
+        ("Failed on both sides", report.failing),
+        ("Faster", report.improvements),
+    ):
+        if items:
+            keys = ", ".join(markdown_code(item.key) for item in items[:_MAX_CASES])
+            more = "" if len(items) <= _MAX_CASES else f" and {len(items) - _MAX_CASES} more"
+            lines += ["", f"{what}: {keys}{more}."]
     if report.environment:
         lines += ["", "What differs:", ""]
     for name, (old, new) in report.environment.items():
@@ -66,6 +71,12 @@ def repro_line(report: ReleaseReport, item: JudgedPair) -> str:
         *case_options(item.pair.candidate.case),
     ]
     return command_line("compare", options)
+
+
+def report_command(report: ReleaseReport) -> str:
+    """Return the command that shows the newest release of both toolchains again."""
+    names = (report.baseline.toolchain, report.candidate.toolchain)
+    return f"hud release --report -- {' '.join(map(shlex.quote, names))}"
 
 
 def _cluster_lines(named: NamedCluster, *, number: int, report: ReleaseReport) -> Iterator[str]:

@@ -25,6 +25,8 @@ from compile_hud.runner.analysis.release.sign_off import (
     JudgedPair,
     SignOff,
     judge_together,
+    measured_cases,
+    num_impossible,
     paired_results,
     sign_off,
     size_of,
@@ -72,6 +74,16 @@ class ReleaseReport:
         return [item for _, item in ordered]
 
     @property
+    def undecided(self) -> list[JudgedPair]:
+        """Return the cases without an answer."""
+        return [item for item in self.judged if not item.is_decided and not item.is_failing]
+
+    @property
+    def failing(self) -> list[JudgedPair]:
+        """Return the cases that fail on both sides."""
+        return [item for item in self.judged if item.is_failing]
+
+    @property
     def commits_url(self) -> str:
         """Return the page of the commits between both builds of torch, "" if one is unknown."""
         before, after = (
@@ -114,8 +126,10 @@ def release_report(
         ),
         sign_off=sign_off(
             judged,
-            num_planned=sum(not case.is_reference for case in candidate.run.plan),
+            num_planned=len(measured_cases(candidate.run))
+            - num_impossible(baseline.results, candidate.results),
             num_clusters=len(clusters),
+            standard=standard,
         ),
         environment=environment_diff(baseline.run, after=candidate.run),
     )

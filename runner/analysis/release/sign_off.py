@@ -11,24 +11,26 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 
-from compile_hud.db.records.results import CaseResult, Run, Verdict
+from compile_hud.db.records.results import Case, CaseResult, Run, Verdict
 from compile_hud.db.shared.text import counted, significant
 from compile_hud.runner.analysis.comparison.cpu_clocks import CPU, WALL
-from compile_hud.runner.analysis.comparison.measurements import FAMILY_ERROR
+from compile_hud.runner.analysis.comparison.log_change import LogChange
+from compile_hud.runner.analysis.comparison.measurements import EQUIVALENCE_ERROR, FAMILY_ERROR
 from compile_hud.runner.analysis.comparison.paired import PairStandard, compare_pair, looks
 from compile_hud.runner.analysis.comparison.runs import (
-    DEFAULT_FAIL_ABOVE,
     OUTCOME,
     CaseComparison,
 )
+from compile_hud.runner.analysis.release.runs import MIN_LAUNCHES, ReleaseRules, rules_of
+from compile_hud.runner.analysis.stats.estimates import student_quantile
 from compile_hud.runner.analysis.stats.multiple_testing import discovery_limit
 from compile_hud.runner.analysis.stats.rounds import Pair
 
-# The launches of a case on each side: at its first look, and at most.
-MIN_LAUNCHES, MAX_LAUNCHES = 4, 40
-# "Could have seen" is the change that would have shown in this share of the cases.
+# "Could have seen" is the change that would show in this share of the cases, each with this power.
 SEEN_SHARE = 0.9
+POWER = 0.9
 
 
 class ReleaseAdvice(StrEnum):
@@ -69,6 +71,11 @@ class JudgedPair:
         )
 
     @property
+    def is_failing(self) -> bool:
+        """Return whether the case fails on both sides, so that nothing is known of it."""
+        return not (self.pair.baseline.outcome.is_success or self.pair.candidate.outcome.is_success)
+
+    @property
     def is_improvement(self) -> bool:
         """Return whether the time improved and nothing regressed."""
         is_faster = _verdict(self) is Verdict.IMPROVEMENT
@@ -78,8 +85,10 @@ class JudgedPair:
     def is_decided(self) -> bool:
         """Return whether some row is a regression, or the time has a verdict.
 
-        Without a time the outcome decides.
+        Without a time the outcome decides, unless the case fails on both sides.
         """
+        if self.is_failing:
+            return False
         decisive = self.time or next(row for row in self.rows if row.metric == OUTCOME)
         return self.worst is not None or _is_clear(decisive)
 
@@ -88,8 +97,9 @@ class JudgedPair:
 class SignOff:
     """The sums of a release: cases by their answer.
 
-    `could_have_seen` is the relative change that would have shown in nine of ten measured cases,
-    None without any. `num_unmeasured` cases have no result.
+    `could_have_seen` is the relative slowdown that would have been a regression in nine of ten
+    cases with a time, None without any. `num_failing` cases fail on both sides, `num_unmeasured`
+    ones have no result. Cases that the device cannot run are left out.
     """
 
     num_cases: int
@@ -97,6 +107,7 @@ class SignOff:
     num_improvements: int
     num_clusters: int
     num_undecided: int
+    num_failing: int
     num_unmeasured: int
     could_have_seen: float | None
 
@@ -105,17 +116,21 @@ class SignOff:
         """Return the answer."""
         if self.num_regressions:
             return ReleaseAdvice.DO_NOT_SHIP
-        is_open = self.num_undecided or self.num_unmeasured
+        is_open = self.num_undecided or self.num_failing or self.num_unmeasured
         return ReleaseAdvice.UNDECIDED if is_open else ReleaseAdvice.SHIP
 
     @property
     def text(self) -> str:
         """Return the answer in one line."""
         parts = [f"{self.advice}: {self._answer}"]
-        if self.num_undecided:
-            parts.append(f"{self.num_undecided} of {self.num_cases} cases not decided")
-        if self.num_unmeasured:
-            parts.append(f"{self.num_unmeasured} of {self.num_cases} cases not measured")
+        numbers = {"not measured": self.num_unmeasured, "failed on both sides": self.num_failing}
+        if self.num_regressions:
+            numbers = {"not decided": self.num_undecided, **numbers}
+        parts += [
+            f"{number} of {self.num_cases} cases {what}"
+            for what, number in numbers.items()
+            if number
+        ]
         if self.could_have_seen is not None:
             size = significant(100 * self.could_have_seen, digits=2)
             parts.append(f"could have seen {size} %")
@@ -128,19 +143,24 @@ class SignOff:
             return f"{counted(self.num_regressions, 'regression')} in {clusters}"
         if self.advice is ReleaseAdvice.SHIP:
             return f"no regression in {counted(self.num_cases, 'case')}"
-        num_decided = self.num_cases - self.num_undecided - self.num_unmeasured
+        num_open = self.num_undecided + self.num_failing + self.num_unmeasured
+        num_decided = self.num_cases - num_open
         return f"{num_decided} of {self.num_cases} cases decided"
 
 
-def release_standard(
-    run: Run, *, fail_above: float = DEFAULT_FAIL_ABOVE, max_launches: int = MAX_LAUNCHES
-) -> PairStandard:
+def release_standard(run: Run) -> PairStandard:
     """Return the standard of the cases of `run`, a side of a release."""
+    rules = rules_of(run) or ReleaseRules(baseline="", candidate="")
     return PairStandard(
-        fail_above=fail_above,
-        num_looks=len(looks(MIN_LAUNCHES, max_launches)),
-        num_cases=max(1, sum(not case.is_reference for case in run.plan)),
+        fail_above=rules.fail_above,
+        num_looks=len(looks(MIN_LAUNCHES, rules.max_launches)),
+        num_cases=max(1, len(measured_cases(run))),
     )
+
+
+def measured_cases(run: Run) -> list[Case]:
+    """Return the cases of the plan of a side, without the reference cases."""
+    return [case for case in run.plan if not case.is_reference]
 
 
 def judge_together(pairs: Sequence[Pair], *, standard: PairStandard) -> list[JudgedPair]:
@@ -162,16 +182,31 @@ def count_changed(judged: Sequence[JudgedPair], *, standard: PairStandard) -> in
     return max(1, sum(value <= limit for value in adjusted))
 
 
-def sign_off(judged: Sequence[JudgedPair], *, num_planned: int, num_clusters: int) -> SignOff:
+def sign_off(
+    judged: Sequence[JudgedPair], *, num_planned: int, num_clusters: int, standard: PairStandard
+) -> SignOff:
     """Return the sums of the cases, of which `num_planned` were to be measured."""
     return SignOff(
         num_cases=num_planned,
         num_regressions=sum(item.worst is not None for item in judged),
         num_improvements=sum(item.is_improvement for item in judged),
         num_clusters=num_clusters,
-        num_undecided=sum(not item.is_decided for item in judged),
+        num_undecided=sum(not item.is_decided and not item.is_failing for item in judged),
+        num_failing=sum(item.is_failing for item in judged),
         num_unmeasured=max(0, num_planned - len(judged)),
-        could_have_seen=_could_have_seen(judged),
+        could_have_seen=_could_have_seen(judged, standard=standard),
+    )
+
+
+def num_impossible(baseline: Sequence[CaseResult], candidate: Sequence[CaseResult]) -> int:
+    """Return the number of cases that the device or the environment of both sides cannot run."""
+    after = {result.case.key: result for result in candidate}
+    return sum(
+        not result.case.is_reference
+        and not result.outcome.is_attempted
+        and result.case.key in after
+        and not after[result.case.key].outcome.is_attempted
+        for result in baseline
     )
 
 
@@ -211,7 +246,21 @@ def _verdict(item: JudgedPair) -> Verdict | None:
     return None if item.time is None else item.time.comparison.verdict
 
 
-def _could_have_seen(judged: Sequence[JudgedPair]) -> float | None:
+def _could_have_seen(judged: Sequence[JudgedPair], *, standard: PairStandard) -> float | None:
     changes = [item.time.comparison.change for item in judged if item.time is not None]
-    sizes = sorted(change.resolution() for change in changes if change is not None)
+    sizes = sorted(_visible(change, standard) for change in changes if change is not None)
     return sizes[math.ceil(SEEN_SHARE * len(sizes)) - 1] if sizes else None
+
+
+def _visible(change: LogChange, standard: PairStandard) -> float:
+    """Return the smallest slowdown that is called a regression with POWER.
+
+    It must be significant at the error of the release, be beyond the floor, and not pass the test
+    of equivalence. It is no smaller than the floor.
+    """
+    quantile = partial(student_quantile, degrees=change.degrees)
+    floor = math.log1p(standard.fail_above)
+    significant_log = quantile(1 - standard.max_time_p / 2) * change.error
+    not_equal_log = floor - quantile(1 - EQUIVALENCE_ERROR / standard.num_looks) * change.error
+    least = max(significant_log, not_equal_log)
+    return max(standard.fail_above, math.expm1(least + quantile(POWER) * change.error))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,17 +15,21 @@ import click
 from compile_hud.db.queries.results import load_document
 from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.metrics import metric_label
-from compile_hud.db.records.results import Run, RunDocument, RunState
+from compile_hud.db.records.results import RunDocument, RunState
 from compile_hud.db.shared.text import counted
-from compile_hud.runner.analysis.comparison.runs import DEFAULT_FAIL_ABOVE
 from compile_hud.runner.analysis.release.markdown import (
     change_cells,
     release_markdown,
     repro_line,
 )
 from compile_hud.runner.analysis.release.report import ReleaseReport, release_report
-from compile_hud.runner.analysis.release.runs import find_releases, release_trigger
-from compile_hud.runner.analysis.release.sign_off import ReleaseAdvice, release_standard
+from compile_hud.runner.analysis.release.runs import ReleaseRules, ReleaseRuns, find_releases
+from compile_hud.runner.analysis.release.sign_off import (
+    ReleaseAdvice,
+    measured_cases,
+    release_standard,
+)
+from compile_hud.runner.analysis.repro import compare_command
 from compile_hud.runner.cli.compare.ci_report import ReportOptions, publish, report_options
 from compile_hud.runner.cli.compare.command import FAIL_ON_INCONCLUSIVE, FAIL_ON_REGRESSION
 from compile_hud.runner.cli.compare.table import row_json
@@ -36,15 +41,20 @@ from compile_hud.runner.cli.options import (
     check_model_files,
     make_run_requests,
 )
-from compile_hud.runner.cli.output import gather_options, json_option, print_json, with_workspace
+from compile_hud.runner.cli.output import (
+    check_exists,
+    gather_options,
+    json_option,
+    print_json,
+    with_workspace,
+)
 from compile_hud.runner.cli.progress import new_progress
 from compile_hud.runner.cli.tables import Column, print_table
 from compile_hud.runner.cli.toolchain import find_python, make_install_dependencies
 from compile_hud.runner.config.load import Config
 from compile_hud.runner.errors import NoSuchDocument, ResumeError
 from compile_hud.runner.events import LogMessage, Notify
-from compile_hud.runner.execution.paired_launches import PairLimits
-from compile_hud.runner.planning.plan import find_names, make_plan
+from compile_hud.runner.planning.plan import find_names, find_suite, make_plan
 from compile_hud.runner.release.scripts import write_scripts
 from compile_hud.runner.release.sequential import (
     RELEASE_LIMITS,
@@ -70,18 +80,14 @@ _OPTIONS = (
     click.option(
         "--max-launches",
         type=click.IntRange(min=RELEASE_LIMITS.min_launches),
-        default=RELEASE_LIMITS.max_launches,
-        show_default=True,
         metavar="N",
-        help="Launches of each side of a case at most.",
+        help=f"Launches of each side of a case at most. Default: {RELEASE_LIMITS.max_launches}.",
     ),
     click.option(
         "--fail-above",
         type=Percentage(),
-        default=DEFAULT_FAIL_ABOVE,
         metavar="PCT",
-        show_default="5%",
-        help="The smallest relevant change.",
+        help="The smallest relevant change. Default: 5%.",
     ),
     click.option(
         "--fail-on",
@@ -107,12 +113,17 @@ class _ReleaseOptions:
     """The options of the measurement and its verdict."""
 
     budget: timedelta | None
-    max_launches: int
-    fail_above: float
+    max_launches: int | None
+    fail_above: float | None
     fail_on: str
     scripts_folder: Path | None
     resume: bool
     report_only: bool
+
+    def measuring_names(self) -> list[str]:
+        """Return the options that only a new release takes, as they are typed."""
+        names = {"--max-launches": self.max_launches, "--fail-above": self.fail_above}
+        return [name for name, value in names.items() if value is not None]
 
 
 @click.command()
@@ -141,22 +152,13 @@ def release(
     """
     if baseline == candidate:
         raise click.UsageError(f"both sides are {baseline}: name two toolchains")
-    if options.report_only and (cases.option_names() or options.resume or options.budget):
-        raise click.UsageError("--report measures nothing: it goes without cases and --resume")
+    _check_usage(options, cases=cases)
     names = (baseline, candidate)
-    limits = replace(
-        RELEASE_LIMITS, max_launches=options.max_launches, fail_above=options.fail_above
-    )
     if options.report_only:
         before, after = _stored(names, workspace=workspace)
     else:
-        before, after = _measure(
-            names, cases=cases, options=options, limits=limits, workspace=workspace
-        )
-    standard = release_standard(
-        after.run, fail_above=options.fail_above, max_launches=options.max_launches
-    )
-    measured = release_report(before, after, standard=standard)
+        before, after = _measure(names, cases=cases, options=options, workspace=workspace)
+    measured = release_report(before, after, standard=release_standard(after.run))
     if as_json:
         print_json(release_json(measured))
     else:
@@ -169,6 +171,17 @@ def release(
         if options.budget is None and not options.report_only:
             sys.exit(EXIT_INTERRUPTED)
     sys.exit(_exit_code(measured, fail_on=options.fail_on))
+
+
+def _check_usage(options: _ReleaseOptions, *, cases: CaseOptions) -> None:
+    """Raise UsageError for options that an earlier release has answered already."""
+    new = [*cases.option_names(), *options.measuring_names()]
+    if options.resume and new:
+        raise click.UsageError(f"--resume goes on with the same cases: leave out {', '.join(new)}")
+    if options.report_only:
+        new += ["--resume"] * options.resume + ["--budget"] * (options.budget is not None)
+        if new:
+            raise click.UsageError(f"--report measures nothing: leave out {', '.join(new)}")
 
 
 def _write_scripts(report: ReleaseReport, *, folder: Path, workspace: Workspace) -> None:
@@ -200,62 +213,92 @@ def _with_toolchains(names: Sequence[str], *, workspace: Workspace, notify: Noti
 
 
 def _requests(
-    names: tuple[str, str], *, cases: CaseOptions, resume: bool, workspace: Workspace
+    names: tuple[str, str], *, cases: CaseOptions, rules: ReleaseRules, workspace: Workspace
 ) -> list[RunRequest]:
+    """Return the requests of a new release."""
     if cases.option_names() in ([], ["--device"]):
         cases = replace(cases, suite=SUITE)
     requests = [
-        replace(request, trigger=release_trigger(*names))
+        replace(request, trigger=rules.trigger)
         for request in make_run_requests(
             cases, toolchains=names, workspace=workspace, has_references=False
         )
     ]
-    if resume:
-        runs = _newest(names, workspace=workspace, is_open=True)
-        if runs is None:
-            raise ResumeError(
-                f"no release from {names[0]} to {names[1]} was interrupted on this machine:"
-                " without --resume it starts"
-            )
-        requests = [
-            replace(request, resume_id=run.id) for request, run in zip(requests, runs, strict=True)
-        ]
     check_model_files(requests, config=workspace.config)
     return requests
 
 
+def _resumed(
+    names: tuple[str, str], *, workspace: Workspace
+) -> tuple[ReleaseRuns, list[RunRequest]]:
+    """Return the release that was interrupted, and the requests that continue it.
+
+    Raises ResumeError where there is none.
+    """
+    runs = _newest(names, workspace=workspace)
+    here = workspace.config.machine
+    if runs is None or runs.candidate.machine != here:
+        raise ResumeError(
+            f"no release from {names[0]} to {names[1]} was interrupted on {here}: without --resume"
+            " it starts"
+        )
+    if runs.candidate.state is RunState.FINISHED:
+        raise ResumeError(
+            f"the release from {names[0]} to {names[1]} has measured each case. For more launches"
+            f" of open cases: `{compare_command(runs.baseline.id, runs.candidate.id)} --settle 30`"
+        )
+    suite = find_suite(runs.candidate.suite, suites=workspace.config.suites)
+    # The plan of the run has the device.
+    device = runs.candidate.plan[0].device
+    return runs, [
+        RunRequest(
+            suite=suite,
+            toolchain=name,
+            device=device,
+            trigger=runs.rules.trigger,
+            resume_id=run.id,
+            has_references=False,
+        )
+        for name, run in zip(names, (runs.baseline, runs.candidate), strict=True)
+    ]
+
+
 def _stored(names: tuple[str, str], *, workspace: Workspace) -> tuple[RunDocument, RunDocument]:
-    """Return the runs of the newest release with their kernels; raise NoSuchDocument."""
+    """Return the runs of the newest release with their kernels.
+
+    Raises NoSuchDocument without one, and NoSuchResult without a store.
+    """
+    store = workspace.store()
+    check_exists(store)
     runs = _newest(names, workspace=workspace)
     if runs is None:
+        known = {(item.rules.baseline, item.rules.candidate) for item in _releases(workspace)}
+        listed = ", ".join(f"{before} -> {after}" for before, after in sorted(known)) or "none"
         raise NoSuchDocument(
-            f"the store has no release from {names[0]} to {names[1]}: without --report it is"
-            " measured"
+            f"no release from {names[0]} to {names[1]} in the store {store.name}; it has: {listed}."
+            " Without --report it is measured"
         )
-    before, after = (load_document(workspace.store(), run.id, has_kernels=True) for run in runs)
+    before, after = (
+        load_document(store, run.id, has_kernels=True) for run in (runs.baseline, runs.candidate)
+    )
     return before, after
 
 
-def _newest(
-    names: tuple[str, str], *, workspace: Workspace, is_open: bool = False
-) -> tuple[Run, Run] | None:
-    """Return the two runs of the newest release of these toolchains, None without one.
-
-    With `is_open` it is one of this machine that is not finished.
-    """
-    runs = [item.run for item in load_runs(workspace.store(), limit=_NUM_RUNS_SEARCHED)]
-    newest = next(
+def _newest(names: tuple[str, str], *, workspace: Workspace) -> ReleaseRuns | None:
+    """Return the newest release of these toolchains, None without one."""
+    return next(
         (
-            pair
-            for pair in find_releases(runs)
-            if pair.candidate.trigger == release_trigger(*names)
-            and (not is_open or pair.candidate.machine == workspace.config.machine)
+            item
+            for item in _releases(workspace)
+            if (item.rules.baseline, item.rules.candidate) == names
         ),
         None,
     )
-    if newest is None or (is_open and newest.candidate.state is RunState.FINISHED):
-        return None
-    return newest.baseline, newest.candidate
+
+
+def _releases(workspace: Workspace) -> list[ReleaseRuns]:
+    runs = [item.run for item in load_runs(workspace.store(), limit=_NUM_RUNS_SEARCHED)]
+    return find_releases(runs)
 
 
 def _num_cases(request: RunRequest, *, config: Config) -> int:
@@ -263,26 +306,35 @@ def _num_cases(request: RunRequest, *, config: Config) -> int:
     plan = make_plan(
         request.suite.selection, catalog=config.catalog, variants=config.variants, device="cpu"
     )
-    return max(1, len(plan))
+    return len(plan)
 
 
 def _measure(
-    names: tuple[str, str],
-    *,
-    cases: CaseOptions,
-    options: _ReleaseOptions,
-    limits: PairLimits,
-    workspace: Workspace,
+    names: tuple[str, str], *, cases: CaseOptions, options: _ReleaseOptions, workspace: Workspace
 ) -> tuple[RunDocument, RunDocument]:
     progress = new_progress(workspace)
+    rules = ReleaseRules(baseline=names[0], candidate=names[1])
+    # Wrong names are reported before a torch is built.
+    if options.resume:
+        runs, requests = _resumed(names, workspace=workspace)
+        rules, num_cases = runs.rules, len(measured_cases(runs.candidate))
+    else:
+        rules = replace(
+            rules,
+            fail_above=options.fail_above or rules.fail_above,
+            max_launches=options.max_launches or rules.max_launches,
+        )
+        requests = _requests(names, cases=cases, rules=rules, workspace=workspace)
+        num_cases = _num_cases(requests[0], config=workspace.config)
     workspace = _with_toolchains(names, workspace=workspace, notify=progress)
-    requests = _requests(names, cases=cases, resume=options.resume, workspace=workspace)
-    num_cases = _num_cases(requests[0], config=workspace.config)
+    limits = replace(
+        RELEASE_LIMITS,
+        max_launches=rules.max_launches,
+        fail_above=rules.fail_above,
+        num_cases=max(1, num_cases),
+    )
     measurement = SequentialMeasurement(
-        limits=replace(limits, num_cases=num_cases),
-        budget=options.budget,
-        now=workspace.dependencies.now,
-        notify=progress,
+        limits=limits, budget=options.budget, now=workspace.dependencies.now, notify=progress
     )
     with progress:
         before, after = execute_together(
@@ -300,6 +352,7 @@ def _show(report: ReleaseReport) -> None:
     click.echo(report.sign_off.text)
     for name, run in (("baseline ", report.baseline), ("candidate", report.candidate)):
         click.echo(f"{name} {run.id}  {run.toolchain}  {run.revision}")
+    click.echo(f"machine   {report.candidate.machine}")
     if report.commits_url:
         click.echo(f"commits   {report.commits_url}")
     by_key = {item.key: item for item in report.judged}
@@ -323,9 +376,16 @@ def _show(report: ReleaseReport) -> None:
         if named.cause:
             click.echo(f"kernels: {named.cause}")
         click.echo(f"next: {repro_line(report, named.representative)}")
-    undecided = [item.key for item in report.judged if not item.is_decided]
-    if undecided:
-        click.echo(f"\nnot decided: {', '.join(undecided)}")
+    for what, items in (
+        ("faster", report.improvements),
+        ("failed on both sides", report.failing),
+        ("not decided", report.undecided),
+    ):
+        if items:
+            click.echo(f"\n{what}: {', '.join(item.key for item in items)}")
+    if report.undecided:
+        ids = (report.baseline.id, report.candidate.id)
+        click.echo(f"next: {compare_command(*ids)} --settle 30")
 
 
 def release_json(report: ReleaseReport) -> dict[str, Any]:
@@ -341,6 +401,7 @@ def release_json(report: ReleaseReport) -> dict[str, Any]:
             "num_regressions": total.num_regressions,
             "num_improvements": total.num_improvements,
             "num_undecided": total.num_undecided,
+            "num_failing": total.num_failing,
             "num_unmeasured": total.num_unmeasured,
             "could_have_seen_pct": None
             if total.could_have_seen is None
@@ -374,7 +435,9 @@ def release_json(report: ReleaseReport) -> dict[str, Any]:
             }
             for named in report.clusters
         ],
-        "undecided": [item.key for item in report.judged if not item.is_decided],
+        "undecided": [item.key for item in report.undecided],
+        "failing": [item.key for item in report.failing],
+        "improvements": [item.key for item in report.improvements],
         "rows": [
             row_json(row, fail_above=report.standard.fail_above)
             for item in by_key.values()
@@ -385,9 +448,10 @@ def release_json(report: ReleaseReport) -> dict[str, Any]:
 
 def _next_line(report: ReleaseReport, *, names: tuple[str, str]) -> str:
     total = report.sign_off
+    words = " ".join(map(shlex.quote, names))
     return (
         f"{total.num_unmeasured} of {counted(total.num_cases, 'case')} not measured;"
-        f" `hud release {names[0]} {names[1]} --resume`, with the same cases, goes on"
+        f" `hud release {words} --resume` goes on"
     )
 
 

@@ -13,7 +13,7 @@ from compile_hud.app.ui.urls import run_url
 from compile_hud.db.ingest.results import put_documents
 from compile_hud.db.records.results import CaseResult, Outcome, Phase, Run, RunDocument
 from compile_hud.db.store import Store
-from compile_hud.runner.analysis.release.runs import release_trigger
+from compile_hud.runner.analysis.release.runs import ReleaseRules
 from tests.app.conftest import OpenPage
 from tests.support.builders import START, make_case, make_measurement, make_result, make_run
 from tests.support.pages.page_elements import (
@@ -48,7 +48,11 @@ def side(toolchain: str, *, day: int = 0, is_candidate: bool = False) -> RunDocu
         started_at=started_at,
         finished_at=started_at + timedelta(hours=1),
     )
-    run = replace(run, trigger=release_trigger("stable", HOSTILE), revision=f"r{is_candidate:d}")
+    run = replace(
+        run,
+        trigger=ReleaseRules(baseline="stable", candidate=HOSTILE).trigger,
+        revision=f"r{is_candidate:d}",
+    )
     generator = np.random.default_rng(is_candidate)
     results = [result(run, index, generator=generator) for index in range(len(cases))]
     return RunDocument(run=run, results=tuple(results))

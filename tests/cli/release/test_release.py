@@ -13,6 +13,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.results import Outcome, RunState
+from compile_hud.runner.analysis.release.runs import ReleaseRules
 from compile_hud.runner.errors import ExecutorError
 from compile_hud.runner.execution.executor import CaseOrder
 from tests.support.fakes import FACTS, FakeExecutor
@@ -69,7 +70,9 @@ def test_equal_toolchains_may_be_shipped(terminal: Pair, words: SnapshotAssertio
     assert result.stdout == words
     runs = [summary.run for summary in load_runs(terminal.store())]
     assert {run.toolchain for run in runs} == {"stable", "night"}
-    assert {run.trigger for run in runs} == {"release stable -> night"}
+    assert {run.trigger for run in runs} == {
+        ReleaseRules(baseline="stable", candidate="night").trigger
+    }
     assert all(run.state is RunState.FINISHED for run in runs)
 
 
@@ -110,7 +113,7 @@ def test_a_stopped_release_goes_on_with_the_cases_that_are_left(terminal: Pair) 
     assert stopped.exit_code == 130
     assert "--resume" in stopped.stderr
     num = sum(len(executor.launched) for executor in terminal.executors)
-    resumed = terminal.hud(*RELEASE, "--resume")
+    resumed = terminal.hud("release", "stable", "night", "--resume")
     assert resumed.exit_code == 0, resumed.output
     later = [key for executor in terminal.executors[2:] for key in executor.launched]
     assert num > 0
@@ -132,6 +135,45 @@ def test_the_report_is_written_as_markdown(terminal: Pair, words: SnapshotAssert
     terminal.slowdown = 2.0
     terminal.hud(*RELEASE, "--markdown", "report.md")
     assert (terminal.folder / "report.md").read_text() == words
+
+
+def test_a_report_judges_by_the_rules_of_its_release(terminal: Pair) -> None:
+    terminal.slowdown = 1.3
+    options = ("--fail-above", "60%", "--max-launches", "9")
+    assert terminal.hud(*RELEASE, *options).exit_code == 0
+    assert terminal.hud("release", "stable", "night", "--report").exit_code == 0
+    again = terminal.hud("release", "stable", "night", "--report", "--fail-above", "5%")
+    assert again.exit_code == 2
+    assert "--fail-above" in again.stderr
+
+
+def test_a_toolchain_with_an_odd_name_has_a_report(terminal: Pair) -> None:
+    text = TOOLCHAINS.replace("night =", '"odd (night) -> x" =')
+    (terminal.folder / "hud.toml").write_text(CONFIG + text)
+    names = ("release", "stable", "odd (night) -> x")
+    first = terminal.hud(*names, "--suite", "mine")
+    assert first.exit_code == 0, first.output
+    assert terminal.hud(*names, "--report").stdout == first.stdout
+
+
+def test_nothing_is_shipped_where_all_cases_fail(terminal: Pair) -> None:
+    def break_both(executor: FakeExecutor, _python: Path) -> None:
+        executor.ENDINGS = {"net": Outcome.FAILED}
+
+    terminal.on_executor = break_both
+    assert terminal.hud(*RELEASE).exit_code == 0
+    result = terminal.hud(*RELEASE, "--fail-on", "inconclusive", "--json")
+    assert result.exit_code == 3
+    document = json.loads(result.stdout)
+    assert document["sign_off"]["advice"] != "ship"
+    assert len(document["failing"]) == document["sign_off"]["num_failing"] == 2
+
+
+def test_a_finished_release_names_the_command_for_open_cases(terminal: Pair) -> None:
+    assert terminal.hud(*RELEASE).exit_code == 0
+    result = terminal.hud("release", "stable", "night", "--resume")
+    assert result.exit_code == 2
+    assert "--settle" in result.stderr
 
 
 def test_each_cluster_has_a_script_of_its_representative(terminal: Pair) -> None:
@@ -169,9 +211,11 @@ def test_a_script_that_cannot_be_had_is_reported_and_the_report_stands(terminal:
         ("release", "stable", "nightt"),
         (*RELEASE, "--budget", "soon"),
         (*RELEASE, "--budget", "0m"),
-        (*RELEASE, "--report"),
-        (*RELEASE, "--resume"),
+        (*RELEASE, "--report", "--budget", "9h"),
+        (*RELEASE, "--resume", "--max-launches", "9"),
+        ("release", "stable", "night", "--resume"),
         ("release", "stable", "night", "--report"),
+        ("release", "2.12.0", "2.13.0", "--model", "nonesuch"),
     ],
 )
 def test_what_cannot_be_done_is_one_error_before_any_launch(

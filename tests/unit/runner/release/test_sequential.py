@@ -132,12 +132,32 @@ def test_open_cases_have_results_when_the_time_is_up() -> None:
     assert min(counts) == 2 * RELEASE_LIMITS.min_launches < max(counts)
 
 
-def test_a_stop_yields_no_open_case() -> None:
+def test_a_stop_ends_the_waiting_cases_with_what_they_have() -> None:
     toolchains = Toolchains(launch_sd=0.05)
     measurement = toolchains.measurement()
     measured = list(
         measurement.measure(iter(toolchains.cases()), lambda: measurement.num_launches > 50)
     )
-    assert len(measured) < 6
+    # Eight launches a case; the seventh case was running.
+    assert len(measured) == 6
+    assert all(side.outcome is Outcome.OK for sides in measured for side in sides)
     sessions = [session for executor in toolchains.executors for session in executor.sessions]
     assert all(session.is_closed for session in sessions)
+
+
+def test_a_case_whose_time_is_up_ends_with_its_samples() -> None:
+    toolchains = Toolchains(launch_sd=0.05)
+    for executor in toolchains.executors:
+        executor.most_launches = 5
+    results = _measured(toolchains, toolchains.measurement())
+    assert {len(side.measurements[0].launches) for sides in results for side in sides} <= {4, 5}
+    assert all(side.outcome is Outcome.OK for sides in results for side in sides)
+
+
+def test_a_result_lasts_as_long_as_its_own_launches() -> None:
+    toolchains = Toolchains(launch_sd=0.05)
+    results = _measured(toolchains, toolchains.measurement())
+    for baseline, candidate in results:
+        worked = timedelta(seconds=toolchains.launched[baseline.case.model])
+        assert baseline.finished_at - baseline.started_at == worked
+        assert candidate.finished_at - candidate.started_at == worked

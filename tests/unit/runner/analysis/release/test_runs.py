@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
 from compile_hud.db.records.results import Run
-from compile_hud.runner.analysis.release.runs import find_releases, release_trigger
+from compile_hud.runner.analysis.release.runs import ReleaseRules, find_releases, rules_of
 from tests.support.builders import make_run
 
 FIRST = make_run()
@@ -21,6 +23,28 @@ def run(name: str, toolchain: str, *, hours: int, trigger: str, machine: str = "
         machine=machine,
         started_at=FIRST.started_at + timedelta(hours=hours),
     )
+
+
+def release_trigger(baseline: str, candidate: str) -> str:
+    return ReleaseRules(baseline=baseline, candidate=candidate).trigger
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("odd name", "(x) -> y"), ("2.12.0", "2.13.0")])
+@pytest.mark.parametrize(("fail_above", "max_launches"), [(0.05, 40), (0.025, 400), (0.1, 4)])
+def test_both_runs_state_the_rules_of_their_judgement(
+    names: tuple[str, str], fail_above: float, max_launches: int
+) -> None:
+    rules = ReleaseRules(
+        baseline=names[0], candidate=names[1], fail_above=fail_above, max_launches=max_launches
+    )
+    known = rules_of(run("a", names[0], hours=0, trigger=rules.trigger))
+    assert known is not None
+    assert known.fail_above == pytest.approx(fail_above)
+    assert (known.baseline, known.candidate, known.max_launches) == (*names, max_launches)
+
+
+def test_other_runs_have_no_rules() -> None:
+    assert rules_of(FIRST) is None
 
 
 def test_each_candidate_has_the_baseline_that_started_before_it() -> None:

@@ -16,6 +16,7 @@ from compile_hud.runner.analysis.release.sign_off import (
     SignOff,
     count_changed,
     judge_together,
+    num_impossible,
     paired_results,
     sign_off,
 )
@@ -48,6 +49,11 @@ def judged(pairs: Sequence[Pair]) -> list[JudgedPair]:
     return judge_together(pairs, standard=PairStandard(num_looks=3, num_cases=len(pairs)))
 
 
+def summed(items: Sequence[JudgedPair], *, num_planned: int) -> SignOff:
+    standard = PairStandard(num_looks=3, num_cases=num_planned)
+    return sign_off(items, num_planned=num_planned, num_clusters=0, standard=standard)
+
+
 def text(**changes: object) -> str:
     values = {
         "num_cases": 160,
@@ -55,6 +61,7 @@ def text(**changes: object) -> str:
         "num_improvements": 0,
         "num_clusters": 0,
         "num_undecided": 0,
+        "num_failing": 0,
         "num_unmeasured": 0,
         "could_have_seen": 0.04,
     }
@@ -66,19 +73,18 @@ def test_answers_in_one_line(snapshot: SnapshotAssertion) -> None:
         text(),
         text(num_regressions=3, num_clusters=1, num_undecided=2),
         text(num_undecided=1),
-        text(num_unmeasured=7, could_have_seen=None),
+        text(num_unmeasured=7, num_failing=2, could_have_seen=None),
     ] == snapshot
 
 
 def test_an_open_case_is_no_reason_to_ship() -> None:
     calm = [pair(f"model{number}", seed=number) for number in range(4)]
     noisy = pair("noisy", sd=0.3, seed=9)
-    total = sign_off(judged([*calm, noisy]), num_planned=5, num_clusters=0)
+    total = summed(judged([*calm, noisy]), num_planned=5)
     assert (total.num_undecided, total.advice) == (1, ReleaseAdvice.UNDECIDED)
-    total = sign_off(judged(calm), num_planned=5, num_clusters=0)
+    total = summed(judged(calm), num_planned=5)
     assert (total.num_unmeasured, total.advice) == (1, ReleaseAdvice.UNDECIDED)
-    total = sign_off(judged(calm), num_planned=4, num_clusters=0)
-    assert total.advice is ReleaseAdvice.SHIP
+    assert summed(judged(calm), num_planned=4).advice is ReleaseAdvice.SHIP
 
 
 def test_a_case_that_fails_under_the_candidate_alone_is_a_regression() -> None:
@@ -87,10 +93,21 @@ def test_a_case_that_fails_under_the_candidate_alone_is_a_regression() -> None:
     assert item.is_decided
     assert item.worst is not None
     assert item.worst.metric == "outcome"
-    both = Pair(result("net", outcome=Outcome.FAILED), result("net", outcome=Outcome.FAILED))
+
+
+def test_a_case_that_fails_on_both_sides_has_no_answer() -> None:
+    both = Pair(result("net", outcome=Outcome.FAILED), result("net", outcome=Outcome.TIMEOUT))
     (item,) = judged([both])
-    assert item.is_decided
-    assert item.worst is None
+    assert (item.is_decided, item.is_failing, item.worst) == (False, True, None)
+    total = summed([item], num_planned=1)
+    assert (total.num_failing, total.num_undecided) == (1, 0)
+    assert total.advice is ReleaseAdvice.UNDECIDED
+
+
+def test_cases_that_no_side_can_run_are_none() -> None:
+    missing = [result("net", outcome=Outcome.UNAVAILABLE), result("net2", outcome=Outcome.SKIPPED)]
+    assert num_impossible(missing, missing) == 2
+    assert num_impossible(missing, [result("net", [0.01]), missing[1]]) == 1
 
 
 def test_many_changes_loosen_the_limit_of_each() -> None:
@@ -105,13 +122,18 @@ def test_many_changes_loosen_the_limit_of_each() -> None:
     assert count_changed(alone, standard=standard) == 1
 
 
-def test_seen_is_the_change_that_shows_in_most_cases() -> None:
-    calm = [pair(f"model{number}", seed=number) for number in range(9)]
-    seen = sign_off(judged(calm), num_planned=9, num_clusters=0).could_have_seen
+@pytest.mark.parametrize("sd", [0.002, 0.01, 0.02])
+def test_a_change_of_the_stated_size_shows(sd: float) -> None:
+    calm = [pair(f"model{number}", sd=sd, seed=number) for number in range(30)]
+    seen = summed(judged(calm), num_planned=30).could_have_seen
     assert seen is not None
-    noisy = [*calm, pair("noisy", sd=0.2, seed=9)]
-    with_one = sign_off(judged(noisy), num_planned=10, num_clusters=0).could_have_seen
-    assert with_one == pytest.approx(seen, rel=0.5)
+    assert seen >= 0.05
+    slower = [
+        pair(f"slow{number}", ratio=1 + seen, sd=sd, seed=99 + number) for number in range(20)
+    ]
+    judgement = judge_together([*calm, *slower], standard=PairStandard(num_looks=3, num_cases=50))
+    called = sum(item.worst is not None for item in judgement)
+    assert called >= 0.7 * len(slower)
 
 
 def test_cases_that_a_side_lacks_or_never_tried_are_left_out() -> None:
