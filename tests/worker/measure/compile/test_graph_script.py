@@ -38,7 +38,7 @@ class Broken(nn.Module):
         return masked
 
 
-@torch.library.custom_op("hud_test::twice", mutates_args=())
+@torch.library.custom_op("hud_test_script::twice", mutates_args=())
 def twice(x: torch.Tensor) -> torch.Tensor:
     return x * 2
 
@@ -114,5 +114,5 @@ def test_autocast_and_shapes_are_those_of_the_case(tmp_path: Path) -> None:
 
 
 def test_operators_that_torch_lacks_are_refused() -> None:
-    with pytest.raises(NoScriptError, match="hud_test"):
+    with pytest.raises(NoScriptError, match="hud_test_script"):
         script(Foreign(), {"x": torch.ones(3)})
