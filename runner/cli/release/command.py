@@ -54,7 +54,8 @@ from compile_hud.runner.cli.toolchain import find_python, make_install_dependenc
 from compile_hud.runner.config.load import Config
 from compile_hud.runner.errors import NoSuchDocument, ResumeError
 from compile_hud.runner.events import LogMessage, Notify
-from compile_hud.runner.planning.plan import find_names, find_suite, make_plan
+from compile_hud.runner.planning.plan import find_names, make_plan
+from compile_hud.runner.planning.suites import Selection, custom_suite
 from compile_hud.runner.release.scripts import write_scripts
 from compile_hud.runner.release.sequential import (
     RELEASE_LIMITS,
@@ -247,7 +248,7 @@ def _resumed(
             f"the release from {names[0]} to {names[1]} has measured each case. For more launches"
             f" of open cases: `{compare_command(runs.baseline.id, runs.candidate.id)} --settle 30`"
         )
-    suite = find_suite(runs.candidate.suite, suites=workspace.config.suites)
+    suite = workspace.config.suites.get(runs.candidate.suite, custom_suite(Selection()))
     # The plan of the run has the device.
     device = runs.candidate.plan[0].device
     return runs, [

@@ -107,9 +107,15 @@ def test_the_newest_release_is_shown_again_without_a_launch(terminal: Pair) -> N
     assert len(terminal.executors) == num
 
 
-def test_a_stopped_release_goes_on_with_the_cases_that_are_left(terminal: Pair) -> None:
+SELECTIONS = (("--suite", "mine"), ("--model", "net", "--mode", "eager", "--mode", "default"))
+
+
+@pytest.mark.parametrize("selection", SELECTIONS, ids=["suite", "custom"])
+def test_a_stopped_release_goes_on_with_the_cases_that_are_left(
+    terminal: Pair, selection: tuple[str, ...]
+) -> None:
     terminal.stop_at("default")
-    stopped = terminal.hud(*RELEASE)
+    stopped = terminal.hud("release", "stable", "night", *selection)
     assert stopped.exit_code == 130
     assert "--resume" in stopped.stderr
     num = sum(len(executor.launched) for executor in terminal.executors)
