@@ -12,7 +12,7 @@ import argparse
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -23,19 +23,17 @@ from benchmarks.precision.rates import wilson_interval
 from benchmarks.startup import RESULTS, commit, describe_machine
 from compile_hud.db.records.results import Verdict
 from compile_hud.runner.analysis.comparison.paired import PairStandard, looks
+from compile_hud.runner.analysis.release.runs import MIN_LAUNCHES, ReleaseRules
 from compile_hud.runner.analysis.release.sign_off import (
     JudgedPair,
     judge_together,
     paired_results,
+    standard_of,
 )
 from compile_hud.runner.execution.executor import CaseOrder
 from compile_hud.runner.execution.paired_launches import OpenPair, PairSide
 from compile_hud.runner.protocol.messages import MeasureSettings, Workload
-from compile_hud.runner.release.sequential import (
-    RELEASE_LIMITS,
-    SequentialMeasurement,
-    standard_of,
-)
+from compile_hud.runner.release.sequential import SequentialMeasurement
 from tests.support.builders import make_case
 from tests.support.fakes import Draw, FakeExecutor, draw_latencies
 
@@ -45,7 +43,7 @@ NUM_CASES, NUM_SLOWER = 300, 12
 CHANGES = (0.07, 0.10, 0.15)
 # The relative spread between launches: the range of the calm launches of a CPU and of a GPU.
 LAUNCH_SDS = {"cpu": (0.004, 0.02), "gpu": (0.001, 0.008)}
-LIMITS = replace(RELEASE_LIMITS, num_cases=NUM_CASES)
+RULES = ReleaseRules(baseline="a", candidate="b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,20 +109,21 @@ class Answer:
 def sequential(planted: Planted) -> Answer:
     """Return the answer of `hud release`."""
     measurement = SequentialMeasurement(
-        limits=LIMITS,
+        rules=RULES,
+        num_cases=NUM_CASES,
         budget=None,
         now=lambda: datetime.now(timezone.utc),
         notify=lambda _event: None,
     )
     results = list(measurement.measure(iter(planted.cases()), lambda: False))
     pairs = paired_results([before for before, _ in results], [after for _, after in results])
-    judged = judge_together(pairs, standard=standard_of(LIMITS))
+    judged = judge_together(pairs, standard=standard_of(RULES, num_cases=NUM_CASES))
     return _answer(judged, planted, num_launches=measurement.num_launches)
 
 
 def fixed(planted: Planted, *, numbers: Sequence[int]) -> list[Answer]:
     """Return the answer of each number of launches, equal for all cases, with one look."""
-    standard = PairStandard(fail_above=LIMITS.fail_above, num_looks=1, num_cases=NUM_CASES)
+    standard = PairStandard(fail_above=RULES.fail_above, num_looks=1, num_cases=NUM_CASES)
     opened = [OpenPair(sides) for sides in planted.cases()]
     answers = []
     for number in numbers:
@@ -155,7 +154,7 @@ def _answer(judged: Sequence[JudgedPair], planted: Planted, *, num_launches: int
 
 def measure(change: float, *, noise: str, num_releases: int, seed: int) -> dict[str, Any]:
     """Return the rates of many releases with one size of change and one range of noise."""
-    schedule = looks(LIMITS.min_launches, LIMITS.max_launches)
+    schedule = looks(MIN_LAUNCHES, RULES.max_launches)
     ours, equal = [], []
     for number in range(num_releases):
         planted = plant(change, noise=noise, seed=seed + number)

@@ -139,7 +139,7 @@ def draw_release(draw: random.Random, *, are_kinds_known: bool, are_planted: boo
         cases.append(
             JudgedCase(
                 case=case,
-                factors=case_factors(case, family=case.family, grown_kinds=own),
+                factors=case_factors(case, grown_kinds=own),
                 is_regression=key in causes,
                 ratio=1.1 if key in causes else 1.0,
             )

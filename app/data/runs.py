@@ -36,3 +36,10 @@ def find_each(names: Sequence[str], *, find: Callable[[str], Run], noun: str) ->
     if unknown:
         raise next(iter(unknown.values()))
     return runs
+
+
+def results_stamp(summary: RunSummary | None) -> str:
+    """Return a text that changes when a result of the run is stored, "" for an unknown run."""
+    if summary is None:
+        return ""
+    return f"{summary.run.state} {sum(summary.num_by_outcome.values())} {summary.worked_s}"

@@ -25,6 +25,7 @@ from compile_hud.runner.execution.executor import CaseOrder
 from compile_hud.runner.execution.launch_aggregation import (
     Ending,
     combine,
+    has_time,
     needs_launch,
     report_disk_full,
     report_of_ending,
@@ -137,11 +138,8 @@ class LocalSession:
 
     @property
     def has_time(self) -> bool:
-        """Return whether a launch as slow as the slowest fits into the time of the case."""
-        slowest_s = max(
-            (report.details.get("launch_wall_s", 0.0) for report in self._reports), default=0.0
-        )
-        return self._left_s > slowest_s
+        """Return whether one more launch fits into the time of the case."""
+        return has_time(self._reports, left_s=self._left_s)
 
     @property
     def left_s(self) -> float:

@@ -142,6 +142,11 @@ def needs_launch(
     return half_width(levels) > settings.target_interval
 
 
+def has_time(reports: Sequence[LaunchReport], *, left_s: float) -> bool:
+    """Return whether a launch that is somewhat slower than the last one fits into `left_s`."""
+    return not reports or left_s >= SPARE_TIME * _wall_s(reports[-1])
+
+
 def _wall_s(report: LaunchReport) -> float:
     return float(report.details.get("launch_wall_s", 0.0))
 

@@ -13,36 +13,21 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from compile_hud.db.records.results import Case, CaseResult, Verdict
+from compile_hud.db.records.results import Case, CaseResult
 from compile_hud.db.shared.text import counted
-from compile_hud.runner.analysis.comparison.paired import (
-    PairStandard,
-    compare_pair,
-    looks,
-)
+from compile_hud.runner.analysis.comparison.paired import PairStandard, looks
 from compile_hud.runner.analysis.comparison.resolution import launches_to_settle
-from compile_hud.runner.analysis.release.runs import MAX_LAUNCHES, MIN_LAUNCHES
-from compile_hud.runner.analysis.release.sign_off import JudgedPair, count_changed
+from compile_hud.runner.analysis.release.runs import MIN_LAUNCHES, ReleaseRules
+from compile_hud.runner.analysis.release.sign_off import (
+    JudgedPair,
+    count_changed,
+    judge,
+    standard_of,
+)
 from compile_hud.runner.analysis.stats.rounds import Pair
 from compile_hud.runner.events import LogMessage, Notify, PairLaunched
-from compile_hud.runner.execution.paired_launches import (
-    OpenPair,
-    PairLimits,
-    PairSide,
-)
+from compile_hud.runner.execution.paired_launches import OpenPair, PairSide
 from compile_hud.runner.execution.retries import measure_with_retries
-
-RELEASE_LIMITS = PairLimits(min_launches=MIN_LAUNCHES, max_launches=MAX_LAUNCHES)
-
-
-def standard_of(limits: PairLimits) -> PairStandard:
-    """Return the standard of a case on its own."""
-    return PairStandard(
-        fail_above=limits.fail_above,
-        target_interval=limits.target_interval,
-        num_looks=len(looks(limits.min_launches, limits.max_launches)),
-        num_cases=limits.num_cases,
-    )
 
 
 @dataclass(kw_only=True)
@@ -63,12 +48,13 @@ class _Waiting:
 
 @dataclass(kw_only=True)
 class SequentialMeasurement:
-    """Measures the cases of a release for at most `budget`, None for no limit.
+    """Measures the `num_cases` cases of a release for at most `budget`, None for no limit.
 
     The first case always gets its first launches. `num_launches` counts those of both sides.
     """
 
-    limits: PairLimits
+    rules: ReleaseRules
+    num_cases: int
     budget: timedelta | None
     now: Callable[[], datetime]
     notify: Notify
@@ -87,7 +73,7 @@ class SequentialMeasurement:
         """
         if self.budget is not None:
             self._deadline = self.now() + self.budget
-        schedule = looks(self.limits.min_launches, self.limits.max_launches)
+        schedule = looks(MIN_LAUNCHES, self.rules.max_launches)
         with ExitStack() as stack:
             waiting = yield from self._first_looks(
                 iter(cases), num_pairs=schedule[0], is_stopped=is_stopped, stack=stack
@@ -117,7 +103,7 @@ class SequentialMeasurement:
                 break
             self._first_s.append((self.now() - started_at).total_seconds())
             # The strictest standard: whatever the other cases say, this one is decided.
-            if item.is_over or self._is_decided(item, standard=standard_of(self.limits)):
+            if item.is_over or self._is_decided(item, standard=self._standard):
                 yield _end(item)
             else:
                 waiting.append(item)
@@ -189,22 +175,21 @@ class SequentialMeasurement:
             self.notify(PairLaunched(case=item.case, num_pairs=item.opened.num_pairs))
 
     def _is_decided(self, item: _Waiting, *, standard: PairStandard) -> bool:
-        before, after = item.results
-        rows = compare_pair(before, candidate=after, standard=standard)
-        judged = JudgedPair(pair=Pair(before, after), rows=tuple(rows))
+        judged = judge(Pair(*item.results), standard)
         self._judged[item.case.key] = judged
-        # The answer counts, and not how narrow its interval is.
-        time = judged.time
-        return time is None or time.comparison.verdict is not Verdict.INCONCLUSIVE
+        return judged.is_time_decided
+
+    @property
+    def _standard(self) -> PairStandard:
+        return standard_of(self.rules, num_cases=self.num_cases)
 
     def _standard_of_all(self) -> PairStandard:
-        standard = standard_of(self.limits)
-        num_changed = count_changed(tuple(self._judged.values()), standard=standard)
-        return replace(standard, num_changed=num_changed)
+        num_changed = count_changed(tuple(self._judged.values()), standard=self._standard)
+        return replace(self._standard, num_changed=num_changed)
 
     def _num_needed(self, item: _Waiting) -> int:
         row = self._judged[item.case.key].time
-        needed = None if row is None else launches_to_settle(row, fail_above=self.limits.fail_above)
+        needed = None if row is None else launches_to_settle(row, fail_above=self.rules.fail_above)
         return needed or 0
 
     def _is_time_up(self, needed_s: float) -> bool:

@@ -10,7 +10,7 @@ from compile_hud.app.components.matrix.result_matrix import variants_in_order
 from compile_hud.app.data.cache import cached_read, computed_once
 from compile_hud.app.data.latest_results import machine_move
 from compile_hud.app.data.page_records import Loaded
-from compile_hud.app.data.runs import find_each, load_newest_runs
+from compile_hud.app.data.runs import find_each, load_newest_runs, results_stamp
 from compile_hud.app.data.store import StoreVersion, open_store
 from compile_hud.app.ui.urls import OVERVIEW_METRICS, CompareState, RevisionsState
 from compile_hud.app.views.compare.records import (
@@ -137,7 +137,7 @@ def _compare_page(
     after = named[candidate] if candidate else _newest_ended(summaries.values())
     before = named[baseline] if baseline else _before(after, runs)
     # The stored data of a run change only when a result of it is added.
-    stamps = tuple(_stamp(summaries.get(run.id)) for run in (before, after))
+    stamps = tuple(results_stamp(summaries.get(run.id)) for run in (before, after))
     variants = (baseline_variant, candidate_variant)
     page: ComparePage = computed_once(_compared)(at.url, (before.id, after.id), stamps, variants)
     return page
@@ -169,12 +169,6 @@ def _before(run: Run, runs: Sequence[Run]) -> Run:
             " before it"
         )
     return previous
-
-
-def _stamp(summary: RunSummary | None) -> str:
-    if summary is None:
-        return ""
-    return f"{summary.run.state} {sum(summary.num_by_outcome.values())} {summary.worked_s}"
 
 
 def _compared(

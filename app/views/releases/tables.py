@@ -55,9 +55,7 @@ def side_table(report: ReleaseReport) -> str:
 
 def cluster_table(named: NamedCluster, report: ReleaseReport) -> str:
     """Return the regressions of a cluster."""
-    by_key = {item.key: item for item in report.judged}
-    items = [by_key[item.case.key] for item in named.cluster.cases]
-    return table(_COLUMNS, [_row(item, report) for item in items], label=named.text)
+    return table(_COLUMNS, [_row(item, report) for item in named.items], label=named.text)
 
 
 def open_table(items: Iterable[JudgedPair], report: ReleaseReport, *, label: str) -> str:

@@ -35,7 +35,6 @@ class Factor:
 def case_factors(
     case: Case,
     *,
-    family: str,
     grown_kinds: Sequence[str] = (),
     grown_operators: Sequence[str] = (),
     new_findings: Sequence[str] = (),
@@ -47,7 +46,7 @@ def case_factors(
     """
     values = {
         MODEL: (case.model,),
-        FAMILY: (family,),
+        FAMILY: (case.family,),
         PHASE: (str(case.phase),),
         DTYPE: (str(case.dtype),),
         SHAPE: (case.shape,),

@@ -87,18 +87,16 @@ def _cluster_lines(named: NamedCluster, *, number: int, report: ReleaseReport) -
         yield ""
     yield _line(_HEAD)
     yield _line(["---"] * len(_HEAD))
-    by_key = {item.key: item for item in report.judged}
-    keys = [item.case.key for item in named.cluster.cases]
-    for key in keys[:_MAX_CASES]:
-        row = by_key[key].worst
+    for item in named.items[:_MAX_CASES]:
+        row = item.worst
         if row is not None:
             change, interval = change_cells(row)
             if row.metric == OUTCOME:
                 change = markdown_code(change, limit=200)
-            yield _line((markdown_code(key), metric_label(row.metric), change, interval))
-    if len(keys) > _MAX_CASES:
+            yield _line((markdown_code(item.key), metric_label(row.metric), change, interval))
+    if len(named.items) > _MAX_CASES:
         yield ""
-        yield f"{counted(len(keys) - _MAX_CASES, 'more case')} not shown."
+        yield f"{counted(len(named.items) - _MAX_CASES, 'more case')} not shown."
     yield ""
     yield f"Measure again: {markdown_code(repro_line(report, named.representative), limit=400)}"
 

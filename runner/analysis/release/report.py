@@ -42,11 +42,13 @@ _COMMITS = "https://github.com/pytorch/pytorch/compare"
 class NamedCluster:
     """Regressions with something in common, and the sentence that names it.
 
-    `representative` is the case to look at, `cause` its kernels that grew, "" if unknown.
+    `items` are its cases. `representative` is the one to look at, `cause` its kernels that grew, ""
+    if unknown.
     """
 
     text: str
     cluster: RegressionCluster
+    items: tuple[JudgedPair, ...]
     representative: JudgedPair
     cause: str
 
@@ -69,9 +71,8 @@ class ReleaseReport:
     @property
     def improvements(self) -> list[JudgedPair]:
         """Return the cases whose time improved, the largest change first."""
-        faster = [(item.time, item) for item in self.judged if item.is_improvement]
-        ordered = sorted(faster, key=lambda pair: -size_of(pair[0]) if pair[0] else 0.0)
-        return [item for _, item in ordered]
+        faster = (item for item in self.judged if item.is_improvement)
+        return sorted(faster, key=lambda item: -size_of(item.time))
 
     @property
     def undecided(self) -> list[JudgedPair]:
@@ -119,6 +120,7 @@ def release_report(
             NamedCluster(
                 text=cluster_text(cluster, num_regressions=num_regressions, cases=cases),
                 cluster=cluster,
+                items=tuple(by_key[item.case.key] for item in cluster.cases),
                 representative=by_key[cluster.representative.case.key],
                 cause=_cause(diffs.get(cluster.representative.case.key)),
             )
@@ -153,7 +155,6 @@ def _judged_case(
         case=case,
         factors=case_factors(
             case,
-            family=case.family,
             grown_kinds=kinds,
             grown_operators=operators,
             new_findings=findings,

@@ -82,6 +82,11 @@ class JudgedPair:
         return is_faster and self.worst is None
 
     @property
+    def is_time_decided(self) -> bool:
+        """Return whether the time has a verdict, or there is none."""
+        return self.time is None or _is_clear(self.time)
+
+    @property
     def is_decided(self) -> bool:
         """Return whether some row is a regression, or the time has a verdict.
 
@@ -151,10 +156,15 @@ class SignOff:
 def release_standard(run: Run) -> PairStandard:
     """Return the standard of the cases of `run`, a side of a release."""
     rules = rules_of(run) or ReleaseRules(baseline="", candidate="")
+    return standard_of(rules, num_cases=len(measured_cases(run)))
+
+
+def standard_of(rules: ReleaseRules, *, num_cases: int) -> PairStandard:
+    """Return the standard of a case on its own, one of `num_cases`."""
     return PairStandard(
         fail_above=rules.fail_above,
         num_looks=len(looks(MIN_LAUNCHES, rules.max_launches)),
-        num_cases=max(1, len(measured_cases(run))),
+        num_cases=max(1, num_cases),
     )
 
 
@@ -163,13 +173,19 @@ def measured_cases(run: Run) -> list[Case]:
     return [case for case in run.plan if not case.is_reference]
 
 
+def judge(pair: Pair, standard: PairStandard) -> JudgedPair:
+    """Return one case with its rows."""
+    rows = compare_pair(pair.baseline, candidate=pair.candidate, standard=standard)
+    return JudgedPair(pair=pair, rows=tuple(rows))
+
+
 def judge_together(pairs: Sequence[Pair], *, standard: PairStandard) -> list[JudgedPair]:
     """Return `pairs` with their rows, at the false discovery rate over all cases of `standard`."""
-    alone = [_judged(pair, standard) for pair in pairs]
+    alone = [judge(pair, standard) for pair in pairs]
     num_changed = count_changed(alone, standard=standard)
     if num_changed <= standard.num_changed:
         return alone
-    return [_judged(pair, replace(standard, num_changed=num_changed)) for pair in pairs]
+    return [judge(pair, replace(standard, num_changed=num_changed)) for pair in pairs]
 
 
 def count_changed(judged: Sequence[JudgedPair], *, standard: PairStandard) -> int:
@@ -222,15 +238,13 @@ def paired_results(baseline: Sequence[CaseResult], candidate: Sequence[CaseResul
     ]
 
 
-def size_of(row: CaseComparison) -> float:
-    """Return the size of a change as a logarithm: twice as fast and half as fast are equal."""
-    ratio = row.comparison.ratio
+def size_of(row: CaseComparison | None) -> float:
+    """Return the size of a change as a logarithm: twice as fast and half as fast are equal.
+
+    It is 0 without a ratio.
+    """
+    ratio = None if row is None else row.comparison.ratio
     return 0.0 if ratio is None or ratio <= 0 else abs(math.log(ratio))
-
-
-def _judged(pair: Pair, standard: PairStandard) -> JudgedPair:
-    rows = compare_pair(pair.baseline, candidate=pair.candidate, standard=standard)
-    return JudgedPair(pair=pair, rows=tuple(rows))
 
 
 def _p_value(item: JudgedPair) -> float:

@@ -23,7 +23,13 @@ from compile_hud.runner.analysis.release.markdown import (
     repro_line,
 )
 from compile_hud.runner.analysis.release.report import ReleaseReport, release_report
-from compile_hud.runner.analysis.release.runs import ReleaseRules, ReleaseRuns, find_releases
+from compile_hud.runner.analysis.release.runs import (
+    MAX_LAUNCHES,
+    MIN_LAUNCHES,
+    ReleaseRules,
+    ReleaseRuns,
+    find_releases,
+)
 from compile_hud.runner.analysis.release.sign_off import (
     ReleaseAdvice,
     measured_cases,
@@ -57,10 +63,7 @@ from compile_hud.runner.events import LogMessage, Notify
 from compile_hud.runner.planning.plan import find_names, make_plan
 from compile_hud.runner.planning.suites import Selection, custom_suite
 from compile_hud.runner.release.scripts import write_scripts
-from compile_hud.runner.release.sequential import (
-    RELEASE_LIMITS,
-    SequentialMeasurement,
-)
+from compile_hud.runner.release.sequential import SequentialMeasurement
 from compile_hud.runner.run_requests import RunRequest, execute_together
 from compile_hud.runner.toolchains.torch_releases import (
     TorchSource,
@@ -80,9 +83,9 @@ _OPTIONS = (
     ),
     click.option(
         "--max-launches",
-        type=click.IntRange(min=RELEASE_LIMITS.min_launches),
+        type=click.IntRange(min=MIN_LAUNCHES),
         metavar="N",
-        help=f"Launches of each side of a case at most. Default: {RELEASE_LIMITS.max_launches}.",
+        help=f"Launches of each side of a case at most. Default: {MAX_LAUNCHES}.",
     ),
     click.option(
         "--fail-above",
@@ -328,14 +331,12 @@ def _measure(
         requests = _requests(names, cases=cases, rules=rules, workspace=workspace)
         num_cases = _num_cases(requests[0], config=workspace.config)
     workspace = _with_toolchains(names, workspace=workspace, notify=progress)
-    limits = replace(
-        RELEASE_LIMITS,
-        max_launches=rules.max_launches,
-        fail_above=rules.fail_above,
-        num_cases=max(1, num_cases),
-    )
     measurement = SequentialMeasurement(
-        limits=limits, budget=options.budget, now=workspace.dependencies.now, notify=progress
+        rules=rules,
+        num_cases=num_cases,
+        budget=options.budget,
+        now=workspace.dependencies.now,
+        notify=progress,
     )
     with progress:
         before, after = execute_together(
@@ -356,7 +357,6 @@ def _show(report: ReleaseReport) -> None:
     click.echo(f"machine   {report.candidate.machine}")
     if report.commits_url:
         click.echo(f"commits   {report.commits_url}")
-    by_key = {item.key: item for item in report.judged}
     columns = [
         Column(name="case"),
         Column(name="metric"),
@@ -365,7 +365,7 @@ def _show(report: ReleaseReport) -> None:
     ]
     for number, named in enumerate(report.clusters, start=1):
         click.echo(f"\n{number}. {named.text}")
-        rows = [by_key[item.case.key].worst for item in named.cluster.cases]
+        rows = [item.worst for item in named.items]
         print_table(
             columns,
             rows=[
@@ -392,7 +392,6 @@ def _show(report: ReleaseReport) -> None:
 def release_json(report: ReleaseReport) -> dict[str, Any]:
     """Return the report as a JSON object."""
     total = report.sign_off
-    by_key = {item.key: item for item in report.judged}
     return {
         "schema_version": 1,
         "sign_off": {
@@ -429,7 +428,7 @@ def release_json(report: ReleaseReport) -> dict[str, Any]:
                     {"name": factor.name, "value": factor.value}
                     for factor in named.cluster.conditions
                 ],
-                "cases": [item.case.key for item in named.cluster.cases],
+                "cases": [item.key for item in named.items],
                 "representative": named.representative.key,
                 "cause": named.cause or None,
                 "repro": repro_line(report, named.representative),
@@ -441,7 +440,7 @@ def release_json(report: ReleaseReport) -> dict[str, Any]:
         "improvements": [item.key for item in report.improvements],
         "rows": [
             row_json(row, fail_above=report.standard.fail_above)
-            for item in by_key.values()
+            for item in report.judged
             for row in item.rows
         ],
     }

@@ -13,6 +13,8 @@ from compile_hud.app.ui.urls import run_url
 from compile_hud.db.ingest.results import put_documents
 from compile_hud.db.records.results import CaseResult, Outcome, Phase, Run, RunDocument
 from compile_hud.db.store import Store
+from compile_hud.runner.analysis.comparison.paired import PairStandard
+from compile_hud.runner.analysis.release.report import release_report
 from compile_hud.runner.analysis.release.runs import ReleaseRules
 from tests.app.conftest import OpenPage
 from tests.support.builders import START, make_case, make_measurement, make_result, make_run
@@ -116,6 +118,24 @@ def test_an_unknown_run_is_named_and_the_newest_release_offered(open_page: OpenP
     page = open_page("release", run="nope")
     assert "No such release" in text_of(page)
     assert "nope" in text_of(page)
+
+
+def test_a_report_is_made_once_while_other_runs_are_stored(
+    released: Store, open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    def counting(before: RunDocument, after: RunDocument, *, standard: PairStandard) -> object:
+        made.append(after.run.id)
+        return release_report(before, after, standard=standard)
+
+    monkeypatch.setattr("compile_hud.app.views.releases.data.release_report", counting)
+    open_page("release")
+    with released.write() as connection:
+        other = make_run("other", plan=[make_case()])
+        put_documents(connection, [RunDocument(run=other, results=())], at=dashboard_stores.NOW)
+    open_page("release")
+    assert made == ["0-1"]
 
 
 def test_the_newest_of_several_releases_comes_first(released: Store, open_page: OpenPage) -> None:

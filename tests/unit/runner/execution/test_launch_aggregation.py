@@ -17,6 +17,7 @@ from compile_hud.runner.execution.launch_aggregation import (
     HOST_DIED,
     Ending,
     combine,
+    has_time,
     measurements,
     needs_launch,
     report_of_ending,
@@ -242,3 +243,12 @@ def test_an_ending_without_a_report_has_the_step_that_had_begun(
     report = report_of_ending(Ending(text=text), log_tail="", limit_s=7.0, step="warm up")
     assert report.details["ended_in"] == "warm up"
     assert report.reason == words
+
+
+def test_the_last_launch_says_whether_another_one_fits() -> None:
+    cold, warm = (replace(ok(1.0), details={"launch_wall_s": wall_s}) for wall_s in (300.0, 20.0))
+    assert has_time([], left_s=0.0)
+    assert has_time([cold], left_s=600.0)
+    assert not has_time([cold], left_s=400.0)
+    assert has_time([cold, warm], left_s=40.0)
+    assert not has_time([cold, warm], left_s=25.0)

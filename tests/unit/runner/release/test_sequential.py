@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
 from compile_hud.db.records.results import CaseResult, Outcome
-from compile_hud.runner.analysis.release.sign_off import judge_together, paired_results
+from compile_hud.runner.analysis.release.runs import MAX_LAUNCHES, MIN_LAUNCHES, ReleaseRules
+from compile_hud.runner.analysis.release.sign_off import (
+    judge_together,
+    paired_results,
+    standard_of,
+)
 from compile_hud.runner.execution.executor import CaseOrder
 from compile_hud.runner.execution.paired_launches import PairSide
 from compile_hud.runner.protocol.messages import LaunchReport, MeasureSettings, Workload
-from compile_hud.runner.release.sequential import (
-    RELEASE_LIMITS,
-    SequentialMeasurement,
-    standard_of,
-)
+from compile_hud.runner.release.sequential import SequentialMeasurement
 from tests.support.builders import make_case
 from tests.support.fakes import Draw, FakeClock, FakeExecutor, draw_latencies
 
 NUM_CASES = 30
+RULES = ReleaseRules(baseline="a", candidate="b")
 SLOWER = {3: 1.3, 11: 1.08}
 
 
@@ -65,7 +66,8 @@ class Toolchains:
 
     def measurement(self, budget: timedelta | None = None) -> SequentialMeasurement:
         return SequentialMeasurement(
-            limits=replace(RELEASE_LIMITS, num_cases=NUM_CASES),
+            rules=RULES,
+            num_cases=NUM_CASES,
             budget=budget,
             now=self.clock,
             notify=lambda _event: None,
@@ -90,12 +92,12 @@ def test_launches_go_where_the_answer_is_open() -> None:
     results = _measured(toolchains, measurement)
     assert len(results) == NUM_CASES
     expected = {f"model{number}" for number in SLOWER}
-    assert _regressions(results, standard_of(measurement.limits)) == expected
+    assert _regressions(results, standard_of(RULES, num_cases=NUM_CASES)) == expected
     # A large change ends at the first look, one near the floor takes longer.
-    assert toolchains.launched["model3"] == 2 * RELEASE_LIMITS.min_launches
-    assert toolchains.launched["model11"] > 2 * RELEASE_LIMITS.min_launches
+    assert toolchains.launched["model3"] == 2 * MIN_LAUNCHES
+    assert toolchains.launched["model11"] > 2 * MIN_LAUNCHES
     assert sum(toolchains.launched.values()) == measurement.num_launches
-    assert measurement.num_launches < NUM_CASES * RELEASE_LIMITS.max_launches
+    assert measurement.num_launches < NUM_CASES * MAX_LAUNCHES
 
 
 def test_files_of_every_case_are_removed() -> None:
@@ -111,7 +113,7 @@ def test_a_failed_launch_ends_its_case() -> None:
     measurement = toolchains.measurement()
     results = _measured(toolchains, measurement)
     assert toolchains.launched["model5"] == 2
-    assert "model5" in _regressions(results, standard_of(measurement.limits))
+    assert "model5" in _regressions(results, standard_of(RULES, num_cases=NUM_CASES))
 
 
 def test_a_budget_measures_some_cases_and_leaves_the_others() -> None:
@@ -129,7 +131,7 @@ def test_open_cases_have_results_when_the_time_is_up() -> None:
     results = _measured(toolchains, toolchains.measurement(timedelta(seconds=8 * NUM_CASES + 30)))
     assert len(results) == NUM_CASES
     counts = set(toolchains.launched.values())
-    assert min(counts) == 2 * RELEASE_LIMITS.min_launches < max(counts)
+    assert min(counts) == 2 * MIN_LAUNCHES < max(counts)
 
 
 def test_a_stop_ends_the_waiting_cases_with_what_they_have() -> None:

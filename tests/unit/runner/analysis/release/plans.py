@@ -24,9 +24,7 @@ def judged(
     """Return a judged case; the ratio follows from the answer unless it is given."""
     return JudgedCase(
         case=case,
-        factors=case_factors(
-            case, family=case.family, grown_kinds=sorted(kinds), new_findings=sorted(findings)
-        ),
+        factors=case_factors(case, grown_kinds=sorted(kinds), new_findings=sorted(findings)),
         is_regression=is_regression,
         ratio=(1.1 if is_regression else 1.0) if ratio is None else ratio,
     )

@@ -5,8 +5,15 @@ from tests.support.builders import make_case
 
 
 def test_a_case_has_one_factor_for_each_part_of_the_plan() -> None:
-    case = make_case("resnet", phase="training", dtype="bf16", mode="default", variant="freezing")
-    factors = case_factors(case, family="convnet")
+    case = make_case(
+        "resnet",
+        family="convnet",
+        phase="training",
+        dtype="bf16",
+        mode="default",
+        variant="freezing",
+    )
+    factors = case_factors(case)
     assert {factor.name: factor.value for factor in factors} == {
         "model": "resnet",
         "family": "convnet",
@@ -22,7 +29,6 @@ def test_a_case_has_one_factor_for_each_part_of_the_plan() -> None:
 def test_symptoms_come_last_and_once() -> None:
     factors = case_factors(
         make_case(),
-        family="encoder",
         grown_kinds=("gemm", "copy", "gemm"),
         grown_operators=("aten.mm",),
         new_findings=("graph-break",),
