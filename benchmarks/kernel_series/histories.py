@@ -16,8 +16,7 @@ import numpy as np
 
 from benchmarks.gpu.ledger import read_ledger
 from compile_hud.db.records.kernels import Kernel
-from compile_hud.db.records.results import CaseResult
-from compile_hud.db.records.run_ref import RunRef
+from compile_hud.db.records.results import CaseResult, RunRef
 from compile_hud.db.records.summaries import KernelNight
 from compile_hud.runner.analysis.kernel_series.chains import kernel_key
 from compile_hud.runner.analysis.kernels.grouping import GENERATED, KernelSide

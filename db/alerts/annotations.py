@@ -17,13 +17,8 @@ from typing import Any, Final
 from sqlalchemy import insert, select, update
 
 from compile_hud.db.errors import NotFoundError, RecordError
-from compile_hud.db.records.json_fields import (
-    get_name,
-    get_text,
-    get_time,
-    get_time_or_none,
-    time_to_json,
-)
+from compile_hud.db.records.codec import JsonRecord, Name, decode
+from compile_hud.db.records.json_fields import time_to_json
 from compile_hud.db.records.triage import fits
 from compile_hud.db.rows.mapping import clean_text, utc, utc_or_none
 from compile_hud.db.schema.tables import AnnotationTable
@@ -40,48 +35,26 @@ _ALL: Final = select(AnnotationTable).order_by(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Annotation:
+class Annotation(JsonRecord):
     """A remark about the moment `at`, with author and time, and with its removal if it was removed.
 
     `pattern` is a glob of `case#metric`, EVERYTHING for all. `removed_by` is empty until its
     removal.
     """
 
-    id: str
+    id: Name
     at: datetime
-    pattern: str
+    pattern: Name
     text: str
     by: str
     made_at: datetime
     removed_by: str = ""
     removed_at: datetime | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the annotation as a JSON object."""
-        return {
-            "id": self.id,
-            "at": time_to_json(self.at),
-            "pattern": self.pattern,
-            "text": self.text,
-            "by": self.by,
-            "made_at": time_to_json(self.made_at),
-            "removed_by": self.removed_by,
-            "removed_at": None if self.removed_at is None else time_to_json(self.removed_at),
-        }
-
     @classmethod
     def from_json(cls, document: Any) -> Annotation:
         """Return the annotation that `document` describes; raise RecordError for an invalid one."""
-        annotation = cls(
-            id=get_name(document, "id"),
-            at=get_time(document, "at"),
-            pattern=get_name(document, "pattern"),
-            text=get_text(document, "text"),
-            by=get_text(document, "by"),
-            made_at=get_time(document, "made_at"),
-            removed_by=get_text(document, "removed_by", default=""),
-            removed_at=get_time_or_none(document, "removed_at"),
-        )
+        annotation = decode(cls, document)
         if problem := problem_of(annotation):
             raise RecordError(problem)
         return annotation

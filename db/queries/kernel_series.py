@@ -13,8 +13,7 @@ from datetime import datetime
 from sqlalchemy import func, select
 from sqlalchemy.engine import Connection
 
-from compile_hud.db.records.results import REFERENCE_FAMILY, Case, Outcome
-from compile_hud.db.records.run_ref import RunRef
+from compile_hud.db.records.results import REFERENCE_FAMILY, Case, Outcome, RunRef
 from compile_hud.db.records.summaries import KernelHistory, KernelNight
 from compile_hud.db.rows.batches import batches
 from compile_hud.db.rows.columns import read_rows

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from compile_hud.db.records.codec import JsonRecord
 from compile_hud.db.records.json_fields import time_to_json
 from compile_hud.db.records.metrics import metric_label
-from compile_hud.db.records.results import Case, Verdict
-from compile_hud.db.records.run_ref import RunRef
+from compile_hud.db.records.results import Case, RunRef, Verdict
 from compile_hud.db.records.string_enum import StrEnum
 from compile_hud.db.shared.text import with_kind
 
@@ -222,14 +222,10 @@ class EventKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class Event(JsonRecord):
     """One change with all the alerts about it; `size` is their number."""
 
     id: str
     kind: EventKind
     title: str
     size: int
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the event as a JSON object."""
-        return {"id": self.id, "kind": str(self.kind), "title": self.title, "size": self.size}

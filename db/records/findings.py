@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from compile_hud.db.records.codec import JsonRecord
 from compile_hud.db.shared.text import significant
 
 NOT_MEASURED = "not measured"
@@ -54,7 +55,7 @@ ONE_TIME = "one-time"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Location:
+class Location(JsonRecord):
     """The module, the user's line and the operators of a finding; unknown parts are empty."""
 
     module: str = ""
@@ -66,10 +67,6 @@ class Location:
         """Return the known parts as one line, "" without any."""
         parts = (self.module, self.line, ", ".join(self.operators))
         return "; ".join(part for part in parts if part)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the location as a JSON object."""
-        return {"module": self.module, "line": self.line, "operators": list(self.operators)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +94,7 @@ class Exhibit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(JsonRecord):
     """A cause of extra time in a case result.
 
     `cost_s` is measured: the seconds of an iteration that the finding accounts for, at most what
@@ -107,9 +104,9 @@ class Finding:
 
     code: str
     text: str
-    remedy: str
     cost_s: float | None = None
     where: Location = Location()
+    remedy: str
     evidence: tuple[Exhibit, ...] = ()
 
     @property
@@ -133,14 +130,3 @@ class Finding:
         if codes:
             return f"in {', '.join(codes)}"
         return NOT_MEASURED if self.one_time_s is None else f"{significant(self.one_time_s)} s once"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the finding as a JSON object."""
-        return {
-            "code": self.code,
-            "text": self.text,
-            "cost_s": self.cost_s,
-            "where": self.where.to_json(),
-            "remedy": self.remedy,
-            "evidence": [exhibit.to_json() for exhibit in self.evidence],
-        }

@@ -96,6 +96,59 @@ def get_quantity(document: Any, name: str) -> float:
     return number
 
 
+def get_count(document: Any, name: str) -> int:
+    """Return the field, a whole number from 0 on."""
+    value = get_value(document, name)
+    # Some writers have counts as floats.
+    if type(value) not in (int, float) or not value % 1 == 0 <= value:
+        raise RecordError(
+            f"field {name!r} must be a whole number from 0 on, got {quoted(value)}",
+            field=name,
+            expected="a whole number from 0 on",
+            got=value,
+        )
+    return int(value)
+
+
+def get_flag(document: Any, name: str) -> bool:
+    """Return the field, true or false."""
+    value = get_value(document, name)
+    if not isinstance(value, bool):
+        raise RecordError(
+            f"field {name!r} must be true or false, got {kind_of(value)}",
+            field=name,
+            expected="true or false",
+            got=kind_of(value),
+        )
+    return value
+
+
+def get_whole_numbers(document: Any, name: str) -> tuple[int, ...]:
+    """Return the field, a list of whole numbers of either sign; an empty one if it is missing."""
+    values = get_list(document, name)
+    if not all(type(item) is int for item in values):
+        raise RecordError(
+            f"field {name!r} must hold whole numbers only, got {quoted(values)}",
+            field=name,
+            expected="whole numbers",
+            got=values,
+        )
+    return tuple(values)
+
+
+def get_texts(document: Any, name: str) -> tuple[str, ...]:
+    """Return the field, a list of strings; an empty one if it is missing."""
+    values = get_list(document, name)
+    if not all(isinstance(item, str) for item in values):
+        raise RecordError(
+            f"field {name!r} must be a list of text, got {quoted(values)}",
+            field=name,
+            expected="a list of text",
+            got=values,
+        )
+    return tuple(values)
+
+
 def get_list(document: Any, name: str) -> list[Any]:
     """Return the field, which must be a list; an empty one if it is missing."""
     value = get_value(document, name, default=[])

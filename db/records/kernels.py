@@ -14,14 +14,7 @@ from datetime import datetime
 from typing import Any, TypeGuard
 
 from compile_hud.db.errors import RecordError
-from compile_hud.db.records.json_fields import (
-    get_list,
-    get_mapping,
-    get_number,
-    get_quantity,
-    get_text,
-    get_value,
-)
+from compile_hud.db.records.codec import JSON_NAME, JsonRecord, Quantity
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.db.shared.text import quoted
 
@@ -70,7 +63,7 @@ CALL_LINES = "call_lines"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class Origin(JsonRecord):
     """One node of the FX graph that a kernel computes, with the user's line it came from.
 
     `target` is the ATen operator, `module` the path of the `nn.Module`. `file`, `line` and `code`
@@ -84,40 +77,9 @@ class Origin:
     line: int = 0
     code: str = ""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the origin as a JSON object."""
-        return {
-            "node": self.node,
-            "target": self.target,
-            "module": self.module,
-            "file": self.file,
-            "line": self.line,
-            "code": self.code,
-        }
-
-    @classmethod
-    def from_json(cls, document: Any) -> Origin:
-        """Return the origin that `document` describes; raise RecordError for an invalid one."""
-        line = get_value(document, "line", default=0)
-        if isinstance(line, bool) or not isinstance(line, int):
-            raise RecordError(
-                f"field 'line' must be a whole number, got {quoted(line)}",
-                field="line",
-                expected="a whole number",
-                got=line,
-            )
-        return cls(
-            node=get_text(document, "node"),
-            target=get_text(document, "target", default=""),
-            module=get_text(document, "module", default=""),
-            file=get_text(document, "file", default=""),
-            line=line,
-            code=get_text(document, "code", default=""),
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kernel:
+class Kernel(JsonRecord):
     """All calls of one kernel in one iteration: a row of the table of kernels.
 
     - `name`: the name in the trace. Equal names with different shapes have separate rows.
@@ -142,14 +104,14 @@ class Kernel:
     kind: str
     library: str
     device: str
-    count: float
-    total_s: float
-    mean_s: float
-    min_s: float
-    share: float
-    num_bytes: float | None = None
-    flops: float | None = None
-    roofline: float | None = None
+    count: Quantity
+    total_s: Quantity
+    mean_s: Quantity
+    min_s: Quantity
+    share: Quantity
+    num_bytes: Quantity | None = None
+    flops: Quantity | None = None
+    roofline: Quantity | None = None
     operators: tuple[str, ...] = ()
     module: str = ""
     shapes: str = ""
@@ -189,68 +151,9 @@ class Kernel:
             return None
         return self.flops / self.mean_s
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the kernel as a JSON object."""
-        return {
-            "name": self.name,
-            "label": self.label,
-            "kind": self.kind,
-            "library": self.library,
-            "device": self.device,
-            "count": self.count,
-            "total_s": self.total_s,
-            "mean_s": self.mean_s,
-            "min_s": self.min_s,
-            "share": self.share,
-            "num_bytes": self.num_bytes,
-            "flops": self.flops,
-            "roofline": self.roofline,
-            "operators": list(self.operators),
-            "module": self.module,
-            "shapes": self.shapes,
-            "source_hash": self.source_hash,
-            "config": dict(self.config),
-            "launch": dict(self.launch),
-            "origins": [origin.to_json() for origin in self.origins],
-        }
-
-    @classmethod
-    def from_json(cls, document: Any) -> Kernel:
-        """Return the kernel that `document` describes; raise RecordError for an invalid one."""
-        operators = get_list(document, "operators")
-        if not all(isinstance(item, str) for item in operators):
-            raise RecordError(
-                f"field 'operators' must be a list of text, got {quoted(operators)}",
-                field="operators",
-                expected="a list of text",
-                got=operators,
-            )
-        return cls(
-            name=get_text(document, "name"),
-            label=get_text(document, "label"),
-            kind=get_text(document, "kind"),
-            library=get_text(document, "library"),
-            device=get_text(document, "device"),
-            count=get_quantity(document, "count"),
-            total_s=get_quantity(document, "total_s"),
-            mean_s=get_quantity(document, "mean_s"),
-            min_s=get_quantity(document, "min_s"),
-            share=get_quantity(document, "share"),
-            num_bytes=_quantity_or_none(document, "num_bytes"),
-            flops=_quantity_or_none(document, "flops"),
-            roofline=_quantity_or_none(document, "roofline"),
-            operators=tuple(operators),
-            module=get_text(document, "module", default=""),
-            shapes=get_text(document, "shapes", default=""),
-            source_hash=get_text(document, "source_hash", default=""),
-            config=get_mapping(document, "config"),
-            launch=get_mapping(document, "launch"),
-            origins=tuple(Origin.from_json(item) for item in get_list(document, "origins")),
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KernelSource:
+class KernelSource(JsonRecord):
     """Generated code, stored once for all kernels that have it.
 
     `hash` is the SHA-256 over `text` without the kernel's own name, so that renumbering a kernel
@@ -260,19 +163,6 @@ class KernelSource:
     hash: str
     language: str
     text: str
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the source as a JSON object."""
-        return {"hash": self.hash, "language": self.language, "text": self.text}
-
-    @classmethod
-    def from_json(cls, document: Any) -> KernelSource:
-        """Return the source that `document` describes; raise RecordError for an invalid one."""
-        return cls(
-            hash=get_text(document, "hash"),
-            language=get_text(document, "language"),
-            text=get_text(document, "text"),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,7 +204,7 @@ class TimelineSpan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
+class Profile(JsonRecord):
     """The time breakdown of one iteration, as the profiler saw it.
 
     `iteration_s` is one iteration under the profiler. `latency_s` is the median of the samples,
@@ -330,12 +220,12 @@ class Profile:
     num_iterations: int
     iteration_s: float
     latency_s: float | None
-    components: Mapping[str, float]
+    components: Mapping[str, float] = field(metadata={JSON_NAME: "parts"})
     busy: float | None = None
     is_graph_replay: bool = False
     overlap_s: float = 0.0
     trace: str = ""
-    timeline: tuple[TimelineSpan, ...] = ()
+    timeline: tuple[TimelineSpan, ...] = field(default=(), metadata={JSON_NAME: "strip"})
 
     @property
     def latency_components(self) -> Mapping[str, float]:
@@ -390,36 +280,6 @@ class Profile:
             return [latency, profiled, (f"{IDLE}, profiled", self.components[IDLE]), remainder]
         return [profiled, latency, remainder]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the profile as a JSON object."""
-        return {
-            "num_iterations": self.num_iterations,
-            "iteration_s": self.iteration_s,
-            "latency_s": self.latency_s,
-            "parts": dict(self.components),
-            "busy": self.busy,
-            "is_graph_replay": self.is_graph_replay,
-            "overlap_s": self.overlap_s,
-            "trace": self.trace,
-            "strip": [item.to_json() for item in self.timeline],
-        }
-
-    @classmethod
-    def from_json(cls, document: Any) -> Profile:
-        """Return the profile that `document` describes; raise RecordError for an invalid one."""
-        components = get_mapping(document, "parts")
-        return cls(
-            num_iterations=int(get_number(document, "num_iterations")),
-            iteration_s=get_number(document, "iteration_s"),
-            latency_s=_number_or_none(document, "latency_s"),
-            components={name: get_number(components, name) for name in components},
-            busy=_number_or_none(document, "busy"),
-            is_graph_replay=bool(get_value(document, "is_graph_replay", default=False)),
-            overlap_s=_number_or_none(document, "overlap_s") or 0.0,
-            trace=get_text(document, "trace", default=""),
-            timeline=tuple(map(TimelineSpan.from_json, _list_or_none(document, "strip"))),
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfiledResult:
@@ -452,28 +312,13 @@ def profile_of(details: Mapping[str, Any]) -> Profile | None:
     return None if document is None else Profile.from_json(document)
 
 
-def _list_or_none(document: Any, name: str) -> list[Any]:
-    return get_list(document, name) if get_value(document, name, default=None) is not None else []
-
-
-def _quantity_or_none(document: Any, name: str) -> float | None:
-    return None if get_value(document, name, default=None) is None else get_quantity(document, name)
-
-
-def _number_or_none(document: Any, name: str) -> float | None:
-    return None if get_value(document, name, default=None) is None else get_number(document, name)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModuleTime:
+class ModuleTime(JsonRecord):
     """The calls and seconds per iteration that a kernel spends in the module `path`."""
 
     path: str
     count: float
     total_s: float
-
-    def to_json(self) -> dict[str, Any]:
-        return {"path": self.path, "count": self.count, "total_s": self.total_s}
 
 
 def modules_of(kernel: Kernel) -> tuple[ModuleTime, ...]:

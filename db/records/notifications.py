@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from compile_hud.db.records.alerts import Alert
-from compile_hud.db.records.json_fields import time_to_json
+from compile_hud.db.records.codec import JsonRecord
 from compile_hud.db.records.string_enum import StrEnum
 
 # Most receivers take no longer message.
@@ -72,7 +70,7 @@ class ChangeGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Notification:
+class Notification(JsonRecord):
     """One message for one receiver; `id` is its idempotency key.
 
     It is not sent before `due_at`, and together with at most `num_together` others. `delivery_id`
@@ -102,13 +100,6 @@ class Notification:
     def about(self) -> frozenset[str]:
         """Return the ids of its alerts and their event."""
         return frozenset((self.subject, *self.alert_ids))
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the notification as a JSON object."""
-        document = dataclasses.asdict(self)
-        times = ("created_at", "due_at", "attempted_at")
-        shown = {name: document[name] and time_to_json(document[name]) for name in times}
-        return {**document, **shown, "alert_ids": list(self.alert_ids)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

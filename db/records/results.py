@@ -14,22 +14,21 @@ from datetime import datetime
 from typing import Any
 
 from compile_hud.db.errors import RecordError
+from compile_hud.db.records.codec import (
+    Bounds,
+    Counts,
+    JsonRecord,
+    Name,
+    Quantities,
+    Quantity,
+    decode,
+    encode,
+)
 from compile_hud.db.records.json_fields import (
     SCHEMA_VERSION,
     check_schema_version,
-    get_bounds,
-    get_counts,
     get_list,
-    get_mapping,
-    get_member,
-    get_name,
-    get_quantities,
-    get_quantity,
-    get_text,
-    get_time,
-    get_time_or_none,
     get_value,
-    time_to_json,
 )
 from compile_hud.db.records.kernels import Kernel, KernelSource
 from compile_hud.db.records.run_warning import RunWarning
@@ -177,18 +176,18 @@ class CaseKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class Case(JsonRecord):
     """One thing that is measured: model x phase x shape x dtype x variant x device kind."""
 
-    model: str
-    family: str
+    model: Name
+    family: Name
     phase: Phase
-    shape: str
+    shape: Name
     dtype: Dtype
-    mode: str
-    variant: str
-    backend: str
-    device: str
+    mode: Name
+    variant: Name
+    backend: Name
+    device: Name
 
     @property
     def key(self) -> str:
@@ -218,24 +217,10 @@ class Case:
         """Return whether this is a reference case, which no table of models may count."""
         return self.family == REFERENCE_FAMILY
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the case as a JSON object."""
-        return {name: str(getattr(self, name)) for name in self.__dataclass_fields__}
-
     @classmethod
     def from_json(cls, document: Any) -> Case:
         """Return the case that `document` describes; raise RecordError for an invalid one."""
-        case = cls(
-            model=get_name(document, "model"),
-            family=get_name(document, "family"),
-            phase=get_member(document, "phase", Phase),
-            shape=get_name(document, "shape"),
-            dtype=get_member(document, "dtype", Dtype),
-            mode=get_name(document, "mode"),
-            variant=get_name(document, "variant"),
-            backend=get_name(document, "backend"),
-            device=get_name(document, "device"),
-        )
+        case = decode(cls, document)
         if contradicts_mode(case.variant, mode=case.mode):
             raise RecordError(
                 f"case {case.key} has mode {case.mode!r}: variant {case.variant!r} is that mode"
@@ -248,7 +233,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measurement:
+class Measurement(JsonRecord):
     """One metric of one case result.
 
     `samples` are in the metric's unit, without warm-ups, which `warmups` has. `launches` has the
@@ -256,14 +241,14 @@ class Measurement:
     `interval` are a summary that can always be recomputed from the samples.
     """
 
-    metric: str
-    unit: str
-    samples: tuple[float, ...]
-    median: float
-    interval: tuple[float, float]
+    metric: Name
+    unit: Name
+    samples: Quantities
+    launches: Counts = ()
+    warmups: Quantities = ()
+    median: Quantity
+    interval: Bounds
     method: str
-    launches: tuple[int, ...] = ()
-    warmups: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         """Check that there is a sample, that every number is finite and that launches add up."""
@@ -289,36 +274,9 @@ class Measurement:
                 num_launched=sum(self.launches),
             )
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the measurement as a JSON object."""
-        return {
-            "metric": self.metric,
-            "unit": self.unit,
-            "samples": list(self.samples),
-            "launches": list(self.launches),
-            "warmups": list(self.warmups),
-            "median": self.median,
-            "interval": list(self.interval),
-            "method": self.method,
-        }
-
-    @classmethod
-    def from_json(cls, document: Any) -> Measurement:
-        """Return the measurement that `document` describes; raise RecordError if it is invalid."""
-        return cls(
-            metric=get_name(document, "metric"),
-            unit=get_name(document, "unit"),
-            samples=get_quantities(document, "samples"),
-            launches=get_counts(document, "launches"),
-            warmups=get_quantities(document, "warmups", default=()),
-            median=get_quantity(document, "median"),
-            interval=get_bounds(document, "interval"),
-            method=get_text(document, "method"),
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CaseResult:
+class CaseResult(JsonRecord):
     """The result of one case in one run.
 
     `effective_mode` is the mode that ran. It differs from `case.mode` when the device does not
@@ -326,14 +284,14 @@ class CaseResult:
     JSON values that explain (graph breaks, steps, `profile`); `sources` is the code of `kernels`.
     """
 
-    id: str
-    run_id: str
+    id: Name
+    run_id: Name
     case: Case
     outcome: Outcome
+    reason: str = ""
+    effective_mode: Name = ""
     started_at: datetime
     finished_at: datetime
-    reason: str = ""
-    effective_mode: str = ""
     warnings: tuple[RunWarning, ...] = ()
     measurements: tuple[Measurement, ...] = ()
     kernels: tuple[Kernel, ...] = ()
@@ -377,45 +335,11 @@ class CaseResult:
         """Return the measurement of `metric`, None when this result has none."""
         return next((item for item in self.measurements if item.metric == metric), None)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the result as a JSON object."""
-        return {
-            "id": self.id,
-            "run_id": self.run_id,
-            "case": self.case.to_json(),
-            "outcome": str(self.outcome),
-            "reason": self.reason,
-            "effective_mode": self.effective_mode,
-            "started_at": time_to_json(self.started_at),
-            "finished_at": time_to_json(self.finished_at),
-            "warnings": [warning.to_json() for warning in self.warnings],
-            "measurements": [measurement.to_json() for measurement in self.measurements],
-            "kernels": [kernel.to_json() for kernel in self.kernels],
-            "sources": [source.to_json() for source in self.sources],
-            "details": dict(self.details),
-            "log_tail": self.log_tail,
-        }
-
     @classmethod
     def from_json(cls, document: Any) -> CaseResult:
         """Return the result that `document` describes; raise RecordError for an invalid one."""
         case = Case.from_json(get_value(document, "case"))
-        return cls(
-            id=get_name(document, "id"),
-            run_id=get_name(document, "run_id"),
-            case=case,
-            outcome=get_member(document, "outcome", Outcome),
-            reason=get_text(document, "reason", default=""),
-            effective_mode=get_name(document, "effective_mode", default=""),
-            started_at=get_time(document, "started_at"),
-            finished_at=get_time(document, "finished_at"),
-            warnings=tuple(RunWarning.from_json(item) for item in get_list(document, "warnings")),
-            measurements=_measurements(document, case=case),
-            kernels=tuple(Kernel.from_json(item) for item in get_list(document, "kernels")),
-            sources=tuple(KernelSource.from_json(item) for item in get_list(document, "sources")),
-            details=get_mapping(document, "details"),
-            log_tail=get_text(document, "log_tail", default=""),
-        )
+        return decode(cls, document, case=case, measurements=_measurements(document, case=case))
 
 
 def _measurements(document: Any, *, case: Case) -> tuple[Measurement, ...]:
@@ -434,7 +358,7 @@ def _measurements(document: Any, *, case: Case) -> tuple[Measurement, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class Run(JsonRecord):
     """One execution of a plan on one machine in one toolchain at one revision.
 
     `environment` has JSON values (the fingerprint facts), `fingerprint` the SHA-256 over those that
@@ -442,56 +366,28 @@ class Run:
     finished run is missing. Synthetic runs come from `hud demo` and have a store of their own.
     """
 
-    id: str
+    id: Name
     started_at: datetime
-    suite: str
-    toolchain: str
-    revision: str
-    machine: str
-    environment: Mapping[str, Any]
-    fingerprint: str
-    plan: tuple[Case, ...]
-    state: RunState = RunState.RUNNING
     finished_at: datetime | None = None
-    trigger: str = "manual"
+    state: RunState = RunState.RUNNING
+    suite: Name
+    toolchain: Name
+    revision: Name
+    machine: Name
+    environment: Mapping[str, Any]
+    fingerprint: Name
+    plan: tuple[Case, ...]
+    trigger: Name = "manual"
     is_synthetic: bool = False
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the run as a JSON object."""
-        return {
-            "id": self.id,
-            "started_at": time_to_json(self.started_at),
-            "finished_at": None if self.finished_at is None else time_to_json(self.finished_at),
-            "state": str(self.state),
-            "suite": self.suite,
-            "toolchain": self.toolchain,
-            "revision": self.revision,
-            "machine": self.machine,
-            "environment": dict(self.environment),
-            "fingerprint": self.fingerprint,
-            "plan": [case.to_json() for case in self.plan],
-            "trigger": self.trigger,
-            "is_synthetic": self.is_synthetic,
-        }
 
-    @classmethod
-    def from_json(cls, document: Any) -> Run:
-        """Return the run that `document` describes; raise RecordError for an invalid one."""
-        return cls(
-            id=get_name(document, "id"),
-            started_at=get_time(document, "started_at"),
-            finished_at=get_time_or_none(document, "finished_at"),
-            state=get_member(document, "state", RunState),
-            suite=get_name(document, "suite"),
-            toolchain=get_name(document, "toolchain"),
-            revision=get_name(document, "revision"),
-            machine=get_name(document, "machine"),
-            environment=get_mapping(document, "environment"),
-            fingerprint=get_name(document, "fingerprint"),
-            plan=tuple(Case.from_json(item) for item in get_list(document, "plan")),
-            trigger=get_name(document, "trigger", default="manual"),
-            is_synthetic=bool(get_value(document, "is_synthetic", default=False)),
-        )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRef(JsonRecord):
+    """The position of a run on the time axis, as an alert stores it."""
+
+    run_id: str
+    revision: str
+    at: datetime
 
 
 def worked_seconds(run: Run, *, took_s: float, last_at: datetime) -> float:
@@ -514,20 +410,13 @@ class RunDocument:
 
     def to_json(self) -> dict[str, Any]:
         """Return the document as a JSON object."""
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "run": self.run.to_json(),
-            "results": [result.to_json() for result in self.results],
-        }
+        return {"schema_version": SCHEMA_VERSION, **encode(self)}
 
     @classmethod
     def from_json(cls, document: Any) -> RunDocument:
         """Return the run and results of `document`; raise RecordError for an invalid one."""
         check_schema_version(document)
-        return cls(
-            run=Run.from_json(get_value(document, "run")),
-            results=tuple(CaseResult.from_json(item) for item in get_list(document, "results")),
-        )
+        return decode(cls, document)
 
 
 def series_key(case: Case, *, metric: str, fingerprint: str) -> str:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from compile_hud.db.records.kernels import Kernel
 from compile_hud.db.records.metrics import Direction
-from compile_hud.db.records.results import Case, Outcome, Run, RunState, seconds_of_result
-from compile_hud.db.records.run_ref import RunRef
+from compile_hud.db.records.results import Case, Outcome, Run, RunRef, RunState, seconds_of_result
 from compile_hud.db.records.run_warning import RunWarning
 
 # Only the types are named here, and loading it takes 40 ms.

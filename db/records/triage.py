@@ -13,17 +13,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
-from typing import Any
 from unicodedata import normalize
 
 from compile_hud.db.records.alerts import MASKED, MISSING_WORDS, OUTCOME, Alert, AlertState
-from compile_hud.db.records.json_fields import (
-    get_member,
-    get_name,
-    get_text,
-    get_time,
-    time_to_json,
-)
+from compile_hud.db.records.codec import JsonRecord, Name
+from compile_hud.db.records.json_fields import time_to_json
 from compile_hud.db.records.metrics import METRICS, Direction, metric_of
 from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.string_enum import StrEnum
@@ -66,51 +60,22 @@ SETTING_NAMES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlertChange:
+class AlertChange(JsonRecord):
     """One change of an alert, or of a pattern's settings: author, time, values and reason.
 
     Either `alert_id` or `pattern` is set, the other is empty. `old` and `new` are the values of
     `field` as text, empty for none.
     """
 
-    id: str
-    alert_id: str
-    pattern: str
+    id: Name
+    alert_id: Name
+    pattern: Name
     at: datetime
     by: str
     field: ChangedField
     old: str
     new: str
     why: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the change as a JSON object."""
-        return {
-            "id": self.id,
-            "alert_id": self.alert_id,
-            "pattern": self.pattern,
-            "at": time_to_json(self.at),
-            "by": self.by,
-            "field": str(self.field),
-            "old": self.old,
-            "new": self.new,
-            "why": self.why,
-        }
-
-    @classmethod
-    def from_json(cls, document: Any) -> AlertChange:
-        """Return the change that `document` describes; raise RecordError for an invalid one."""
-        return cls(
-            id=get_name(document, "id"),
-            alert_id=get_name(document, "alert_id"),
-            pattern=get_name(document, "pattern"),
-            at=get_time(document, "at"),
-            by=get_text(document, "by"),
-            field=get_member(document, "field", ChangedField),
-            old=get_text(document, "old"),
-            new=get_text(document, "new"),
-            why=get_text(document, "why", default=""),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +97,7 @@ class Revision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeriesSettings:
+class SeriesSettings(JsonRecord):
     """The settings of the series that match `pattern`.
 
     `pattern` is the key of a series, or a glob of `case#metric` (`bert/*#latency_s`). `floor` is
@@ -145,16 +110,6 @@ class SeriesSettings:
     muted_until: datetime | None = None
     owner: str = ""
     baseline_run_id: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the settings as a JSON object."""
-        return {
-            "pattern": self.pattern,
-            "floor": self.floor,
-            "muted_until": None if self.muted_until is None else time_to_json(self.muted_until),
-            "owner": self.owner,
-            "baseline_run_id": self.baseline_run_id,
-        }
 
 
 def changes_of_alert(

@@ -33,11 +33,11 @@ from compile_hud.db.records.results import (
     Outcome,
     Phase,
     Run,
+    RunRef,
     RunState,
     Verdict,
     series_key,
 )
-from compile_hud.db.records.run_ref import RunRef
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.db.records.triage import AlertChange, ChangedField, SeriesSettings
 from compile_hud.db.schema.tables import OutboxTable

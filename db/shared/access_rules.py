@@ -14,6 +14,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any
 
+from compile_hud.db.records.codec import decode, encode
 from compile_hud.db.shared.text import one_line, shortened
 
 # `hud` exports the access rules, with secrets, to the dashboard's process in this variable.
@@ -70,13 +71,12 @@ class AccessRules:
 
     def to_json(self) -> dict[str, Any]:
         """Return the rules as a JSON object."""
-        return dataclasses.asdict(self)
+        return encode(self)
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> AccessRules:
         """Return the rules that `to_json` wrote into `document`."""
-        fields = {**document, "anonymous": _role(document["anonymous"])}
-        return cls(**fields).with_lists(document)
+        return decode(cls, document).with_lists(document)
 
     def with_lists(self, table: Mapping[str, Any]) -> AccessRules:
         """Return these rules with the lists of people of `table`; raise ValueError for invalid

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from compile_hud.db.errors import RecordError
-from compile_hud.db.records.json_fields import (
-    get_list,
-    get_mapping,
-    get_member,
-    get_number,
-    get_text,
-    get_time,
-    get_value,
-    time_to_json,
-)
-from compile_hud.db.records.results import Case, Outcome
+from compile_hud.db.records.codec import JSON_NAME, decode, encode
+from compile_hud.db.records.json_fields import get_value
+from compile_hud.db.records.results import Case
 from compile_hud.runner.analysis.comparison.bisection import (
     BoundsVerdict,
     Mark,
@@ -35,7 +26,6 @@ from compile_hud.runner.files.json_files import read_json
 from compile_hud.runner.protocol.files import write_json
 from compile_hud.runner.protocol.messages import MeasureSettings
 
-_Record = TypeVar("_Record")
 # 1: first version.
 BISECTION_VERSION = 1
 
@@ -72,7 +62,7 @@ class BisectRevision:
 class BisectStep:
     """The answer of the revision at `index`, and how long it took."""
 
-    index: int
+    index: int = field(metadata={JSON_NAME: "place"})
     mark: Mark
     reason: str
     reading: Reading | None
@@ -148,22 +138,7 @@ class Bisection:
 
     def to_json(self) -> dict[str, Any]:
         """Return the bisection as a JSON object."""
-        return {
-            "schema_version": BISECTION_VERSION,
-            "id": self.id,
-            "started_at": time_to_json(self.started_at),
-            "axis": str(self.axis),
-            "origin": dict(self.origin),
-            "revisions": [dataclasses.asdict(revision) for revision in self.revisions],
-            "case": self.case.to_json(),
-            "toolchain": self.toolchain,
-            "settings": dataclasses.asdict(self.settings),
-            "metric": self.metric,
-            "limits": dataclasses.asdict(self.limits),
-            "ends": _reading_json(self.ends),
-            "steps": [_step_json(step) for step in self.steps],
-            "check": _reading_json(self.check),
-        }
+        return {"schema_version": BISECTION_VERSION, **encode(self)}
 
     @classmethod
     def from_json(cls, document: Any) -> Bisection:
@@ -173,24 +148,7 @@ class Bisection:
             raise RecordError(
                 f"schema_version is {version!r}, not {BISECTION_VERSION}", version=version
             )
-        metric = get_value(document, "metric")
-        return cls(
-            id=get_text(document, "id"),
-            started_at=get_time(document, "started_at"),
-            axis=get_member(document, "axis", RevisionAxis),
-            origin=get_mapping(document, "origin"),
-            revisions=tuple(
-                _make(BisectRevision, item) for item in get_list(document, "revisions")
-            ),
-            case=Case.from_json(get_value(document, "case")),
-            toolchain=get_text(document, "toolchain"),
-            settings=_make(MeasureSettings, get_mapping(document, "settings")),
-            metric=None if metric is None else str(metric),
-            limits=_make(Limits, get_mapping(document, "limits")),
-            ends=_reading(document, "ends"),
-            steps=tuple(_step(item) for item in get_list(document, "steps")),
-            check=_reading(document, "check"),
-        )
+        return decode(cls, document)
 
 
 def write_bisection(bisection: Bisection, *, folder: Path) -> None:
@@ -213,44 +171,3 @@ def read_bisections(folder: Path) -> list[Bisection]:
                 f"{path} is no bisection: {error}; remove it", path=path, reason=str(error)
             ) from error
     return sorted(bisections, key=lambda item: item.started_at, reverse=True)
-
-
-def _reading_json(reading: Reading | None) -> dict[str, Any] | None:
-    return None if reading is None else dataclasses.asdict(reading)
-
-
-def _step_json(step: BisectStep) -> dict[str, Any]:
-    return {
-        "place": step.index,
-        "mark": step.mark,
-        "reason": step.reason,
-        "reading": _reading_json(step.reading),
-        "took_s": step.took_s,
-    }
-
-
-def _reading(document: Any, name: str) -> Reading | None:
-    item = get_value(document, name)
-    if item is None:
-        return None
-    outcomes = {
-        key: get_member(item, key, Outcome) for key in ("baseline_outcome", "candidate_outcome")
-    }
-    return _make(Reading, {**item, **outcomes})
-
-
-def _step(document: Any) -> BisectStep:
-    return BisectStep(
-        index=int(get_number(document, "place")),
-        mark=get_member(document, "mark", Mark),
-        reason=get_text(document, "reason"),
-        reading=_reading(document, "reading"),
-        took_s=get_number(document, "took_s"),
-    )
-
-
-def _make(kind: Callable[..., _Record], document: Mapping[str, Any]) -> _Record:
-    try:
-        return kind(**document)
-    except TypeError as error:
-        raise RecordError(str(error)) from error

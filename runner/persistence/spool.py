@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from compile_hud.db.errors import MixedStoreError, RecordError, StoreError
+from compile_hud.db.records.codec import decode, encode
 from compile_hud.db.records.json_fields import SCHEMA_VERSION, check_schema_version
 from compile_hud.db.records.results import CaseResult, Run
 from compile_hud.db.shared.text import is_storable
@@ -57,25 +58,16 @@ class SpoolEntry:
 
     def to_json(self) -> dict[str, Any]:
         """Return the entry as a JSON object."""
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "spool_id": self.spool_id,
-            "run": self.run.to_json(),
-            "result": None if self.result is None else self.result.to_json(),
-        }
+        return {"schema_version": SCHEMA_VERSION, **encode(self)}
 
     @classmethod
     def from_json(cls, document: Any) -> SpoolEntry:
         """Return the entry that `document` describes; raise RecordError when it does not."""
         check_schema_version(document)
-        spool_id, run, result = (document.get(key) for key in ("spool_id", "run", "result"))
+        spool_id = document.get("spool_id")
         if not isinstance(spool_id, str) or not spool_id or not is_storable(spool_id):
             raise RecordError("field 'spool_id' is missing: this is no file of the spool")
-        return cls(
-            spool_id=spool_id,
-            run=Run.from_json(run),
-            result=None if result is None else CaseResult.from_json(result),
-        )
+        return decode(cls, document)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

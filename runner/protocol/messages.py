@@ -6,12 +6,12 @@ carry a schema version and only standard-library types.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from compile_hud.db.records.codec import JSON_NAME, JsonRecord, decode, encode
 from compile_hud.db.records.results import Case, Outcome
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.db.records.string_enum import StrEnum
@@ -103,14 +103,15 @@ class ShapeSweep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workload:
+class Workload(JsonRecord):
     """The model's file and one size of it, for the worker to build.
 
     `tolerance` has the catalog's limits for the model and the case's dtype, by name. With a
     `checkout` the code is from that commit. `sweep` is None without other shapes. `summary` is the
-    catalog's description of the model.
+    catalog's description of the model. In JSON, `transform` is `treatment`.
     """
 
+    transform: ModelTransform = field(default=NO_TRANSFORM, metadata={JSON_NAME: "treatment"})
     build: str
     config: Mapping[str, Any]
     num_samples: int
@@ -118,34 +119,10 @@ class Workload:
     tolerance: Mapping[str, float] = field(default_factory=dict)
     dynamic: bool | None = None
     fullgraph: bool = False
-    transform: ModelTransform = NO_TRANSFORM
     compile: CompileSettings = NO_SETTINGS
     checkout: Checkout | None = None
     sweep: ShapeSweep | None = None
     summary: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the workload as a JSON object; the wire name of `transform` is `treatment`."""
-        document = dataclasses.asdict(self)
-        return {"treatment": document.pop("transform"), **document}
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Workload:
-        """Return the workload that `document` describes."""
-        fields = dict(document)
-        transform = ModelTransform(**fields.pop("treatment"))
-        settings = fields.pop("compile")
-        dynamic = {name: tuple(value) for name, value in settings["mark_dynamic"].items()}
-        checkout, sweep = document.get("checkout"), document.get("sweep")
-        return cls(
-            **{
-                **fields,
-                "transform": transform,
-                "compile": CompileSettings(**{**settings, "mark_dynamic": dynamic}),
-                "checkout": None if checkout is None else Checkout(**checkout),
-                "sweep": sweep and ShapeSweep(axis=sweep["axis"], values=tuple(sweep["values"])),
-            }
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,46 +157,13 @@ class LaunchRequest:
 
     def to_json(self) -> dict[str, Any]:
         """Return the request as a JSON object."""
-        return {
-            "protocol_version": PROTOCOL_VERSION,
-            "case": self.case.to_json(),
-            "workload": self.workload.to_json(),
-            "settings": dataclasses.asdict(self.settings),
-            "launch": self.launch,
-            "cache_dir": self.cache_dir,
-            "report_path": self.report_path,
-            "log_path": self.log_path,
-            "cache_state": self.cache_state,
-            "artifacts_path": self.artifacts_path,
-            "snapshot_path": self.snapshot_path,
-            "trace_path": self.trace_path,
-            "oracle_dir": self.oracle_dir,
-            "is_watched": self.is_watched,
-            "compile_trace_dir": self.compile_trace_dir,
-            "known_code": dict(self.known_code),
-        }
+        return {"protocol_version": PROTOCOL_VERSION, **encode(self)}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> LaunchRequest:
         """Return the request that `document` describes; raise ValueError on another version."""
         check_protocol_version(document)
-        return cls(
-            case=Case.from_json(document["case"]),
-            workload=Workload.from_json(document["workload"]),
-            settings=MeasureSettings(**document["settings"]),
-            launch=document["launch"],
-            cache_dir=document["cache_dir"],
-            report_path=document["report_path"],
-            log_path=document["log_path"],
-            cache_state=document["cache_state"],
-            artifacts_path=document["artifacts_path"],
-            snapshot_path=document["snapshot_path"],
-            trace_path=document["trace_path"],
-            oracle_dir=document["oracle_dir"],
-            is_watched=document["is_watched"],
-            compile_trace_dir=document["compile_trace_dir"],
-            known_code=document["known_code"],
-        )
+        return decode(cls, document)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,39 +188,17 @@ class LaunchReport:
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as a JSON object."""
-        return {
-            "protocol_version": PROTOCOL_VERSION,
-            "outcome": str(self.outcome),
-            "reason": self.reason,
-            "effective_mode": self.effective_mode,
-            "metrics": {name: dataclasses.asdict(raw) for name, raw in self.metrics.items()},
-            "warnings": [warning.to_json() for warning in self.warnings],
-            "details": dict(self.details),
-        }
+        return {"protocol_version": PROTOCOL_VERSION, **encode(self)}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> LaunchReport:
         """Return the report that `document` describes; raise ValueError on another version."""
         check_protocol_version(document)
-        return cls(
-            outcome=Outcome(document["outcome"]),
-            reason=document["reason"],
-            effective_mode=document["effective_mode"],
-            metrics={
-                name: RawMetric(
-                    samples=tuple(raw["samples"]),
-                    method=raw["method"],
-                    warmups=tuple(raw["warmups"]),
-                )
-                for name, raw in document["metrics"].items()
-            },
-            warnings=tuple(RunWarning.from_json(item) for item in document["warnings"]),
-            details=document["details"],
-        )
+        return decode(cls, document)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class Turn(JsonRecord):
     """The answer to a launch that waits: it may sample now.
 
     It ends at once if the variant `same_code_as` of this run has the same program. `num_neighbours`
@@ -285,15 +207,6 @@ class Turn:
 
     same_code_as: str = ""
     num_neighbours: int = 0
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the turn as a JSON object."""
-        return {"same_code_as": self.same_code_as, "num_neighbours": self.num_neighbours}
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Turn:
-        """Return the turn that `document` describes."""
-        return cls(same_code_as=document["same_code_as"], num_neighbours=document["num_neighbours"])
 
 
 # The launch of the code of a mode; a mode with CUDA graphs replays it.

@@ -6,7 +6,6 @@ result, until the store has it. Its key prevents a second run of the same night.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import logging
 import threading
@@ -18,6 +17,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from compile_hud.db.errors import RecordError, StoreError
+from compile_hud.db.records.codec import decode, encode
 from compile_hud.db.store import Store
 from compile_hud.runner.files.json_files import read_json
 from compile_hud.runner.protocol.files import write_json
@@ -39,18 +39,14 @@ class JobRequest:
 
     def to_json(self) -> dict[str, Any]:
         """Return the request as a JSON object."""
-        return {"schema_version": REQUEST_VERSION, **dataclasses.asdict(self)}
+        return {"schema_version": REQUEST_VERSION, **encode(self)}
 
     @classmethod
     def from_json(cls, document: Any) -> JobRequest:
         """Return the request that `document` describes; raise RecordError when it does not."""
-        names = [item.name for item in dataclasses.fields(cls)]
         if not isinstance(document, Mapping) or document.get("schema_version") != REQUEST_VERSION:
             raise RecordError(f"no job request of version {REQUEST_VERSION}")
-        values = {name: document.get(name) for name in names}
-        if not all(isinstance(value, str) for value in values.values()):
-            raise RecordError(f"a job request has the texts {', '.join(names)}", names=tuple(names))
-        return cls(**{name: str(value) for name, value in values.items()})
+        return decode(cls, document)
 
 
 def night_key(name: str, *, at: datetime, timezone: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import signal
@@ -14,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from compile_hud.db.records.codec import JsonRecord
 from compile_hud.runner.errors import ExecutorError, RunInterrupted, ToolchainError
 from compile_hud.runner.events import LogMessage, Notify
 from compile_hud.runner.system.interrupts import Interrupts
@@ -66,7 +66,7 @@ _CONFLICT = re.compile(r"^ERROR: (Cannot install .*|No matching distribution fou
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolchainRequest:
+class ToolchainRequest(JsonRecord):
     """A toolchain to build.
 
     `torch` is a version, None for the newest one; with `is_nightly` pre-releases count. It replaces
@@ -79,21 +79,6 @@ class ToolchainRequest:
     index_url: str | None = None
     packages: tuple[str, ...] = ()
     is_nightly: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the request as a JSON object."""
-        return {**dataclasses.asdict(self), "python": str(self.python)}
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> ToolchainRequest:
-        """Return the request that `to_json` made `document` of."""
-        return cls(
-            **{
-                **document,
-                "python": Path(document["python"]),
-                "packages": tuple(document["packages"]),
-            }
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,11 +21,11 @@ from compile_hud.db.records.results import (
     Phase,
     Run,
     RunDocument,
+    RunRef,
     RunState,
     Verdict,
     series_key,
 )
-from compile_hud.db.records.run_ref import RunRef
 from compile_hud.db.records.run_warning import RunWarning
 
 START = datetime(2026, 1, 1, 2, 30, tzinfo=timezone.utc)

@@ -21,10 +21,10 @@ from compile_hud.db.records.results import (
     Phase,
     Run,
     RunDocument,
+    RunRef,
     RunState,
     Verdict,
 )
-from compile_hud.db.records.run_ref import RunRef
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.db.records.triage import AlertChange, ChangedField, SeriesSettings
 from compile_hud.db.shared.quantities import LARGEST, SMALLEST

@@ -23,8 +23,7 @@ from compile_hud.db.records.alerts import (
     onset_of,
 )
 from compile_hud.db.records.metrics import METRICS
-from compile_hud.db.records.results import Verdict
-from compile_hud.db.records.run_ref import RunRef
+from compile_hud.db.records.results import RunRef, Verdict
 from compile_hud.db.records.triage import (
     ONGOING,
     is_higher_better,

@@ -8,7 +8,7 @@ from compile_hud.app.ui.alert_text import AlertText, alert_text
 from compile_hud.app.ui.format import moment
 from compile_hud.app.ui.share import code, summary_text
 from compile_hud.db.records.alerts import Alert, alert_bounds
-from compile_hud.db.records.run_ref import RunRef
+from compile_hud.db.records.results import RunRef
 
 _MAX_ALERTS = 20
 

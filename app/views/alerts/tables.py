@@ -13,7 +13,7 @@ from compile_hud.app.ui.html import Cell, HtmlColumn, Note, key_values, table, t
 from compile_hud.app.ui.urls import decide_url, event_url, kernels_url, run_url
 from compile_hud.db.records.alerts import Alert, AlertState, alert_bounds
 from compile_hud.db.records.metrics import METRICS
-from compile_hud.db.records.run_ref import RunRef
+from compile_hud.db.records.results import RunRef
 from compile_hud.db.records.triage import ONGOING, AlertChange, ChangedField, is_muted
 from compile_hud.db.shared.text import counted
 

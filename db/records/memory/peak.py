@@ -7,13 +7,12 @@ peak. A result of an older version, or an imported one, has none.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from compile_hud.db.errors import RecordError
-from compile_hud.db.records.json_fields import get_list, get_member, get_text, get_value
+from compile_hud.db.records.codec import JSON_NAME, decode, encode
+from compile_hud.db.records.json_fields import get_list
 from compile_hud.db.records.string_enum import StrEnum
-from compile_hud.db.shared.text import quoted
 
 # The key of the document in the details of a result.
 MEMORY_PEAK = "memory_peak"
@@ -42,10 +41,10 @@ class MemoryHolder:
 
     kind: HolderKind
     operator: str
-    num_bytes: int
-    count: int
     module: str = ""
     line: str = ""
+    num_bytes: int = field(metadata={JSON_NAME: "bytes"})
+    count: int
 
     @property
     def label(self) -> str:
@@ -118,24 +117,14 @@ class PeakHolders:
         """Return the peak as a JSON object."""
         return {
             "peak_bytes": self.num_bytes,
-            "rows": [
-                {
-                    "kind": str(item.kind),
-                    "operator": item.operator,
-                    "module": item.module,
-                    "line": item.line,
-                    "bytes": item.num_bytes,
-                    "count": item.count,
-                    "share": self.share(item),
-                }
-                for item in self.holders
-            ],
+            "rows": [{**encode(item), "share": self.share(item)} for item in self.holders],
         }
 
     @classmethod
     def from_json(cls, document: Any) -> PeakHolders:
         """Return the peak that `document` describes; raise RecordError for an invalid one."""
-        return cls(holders=tuple(_holder(item) for item in get_list(document, "rows")))
+        rows = get_list(document, "rows")
+        return cls(holders=tuple(decode(MemoryHolder, item) for item in rows))
 
 
 def memory_peak_of(details: Mapping[str, Any]) -> PeakHolders | None:
@@ -153,26 +142,3 @@ def _sum_of(known: MemoryHolder, other: MemoryHolder) -> MemoryHolder:
         num_bytes=known.num_bytes + other.num_bytes,
         count=known.count + other.count,
     )
-
-
-def _holder(document: Any) -> MemoryHolder:
-    return MemoryHolder(
-        kind=get_member(document, "kind", HolderKind),
-        operator=get_text(document, "operator"),
-        module=get_text(document, "module", default=""),
-        line=get_text(document, "line", default=""),
-        num_bytes=_whole(document, "bytes"),
-        count=_whole(document, "count"),
-    )
-
-
-def _whole(document: Any, name: str) -> int:
-    number = get_value(document, name)
-    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-        raise RecordError(
-            f"field {name!r} must be a whole number from 0 on, got {quoted(number)}",
-            field=name,
-            expected="a whole number from 0 on",
-            got=number,
-        )
-    return number

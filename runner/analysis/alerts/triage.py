@@ -12,8 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from compile_hud.db.records.alerts import Alert, AlertState
-from compile_hud.db.records.results import Verdict
-from compile_hud.db.records.run_ref import RunRef
+from compile_hud.db.records.results import RunRef, Verdict
 from compile_hud.db.records.triage import ONGOING, Revision
 from compile_hud.runner.analysis.errors import AlertStateError, ChangedMeanwhile, ReasonMissing
 

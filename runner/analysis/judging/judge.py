@@ -20,8 +20,7 @@ import numpy as np
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.metrics import METRICS, Direction, Metric, metric_of
 from compile_hud.db.records.point_columns import point_columns
-from compile_hud.db.records.results import Verdict
-from compile_hud.db.records.run_ref import RunRef
+from compile_hud.db.records.results import RunRef, Verdict
 from compile_hud.db.records.summaries import OutcomePoint, Point, Series, SeriesHeader
 from compile_hud.db.shared.quantities import is_quantity
 from compile_hud.runner.analysis.detection.false_discovery import AlertCandidate

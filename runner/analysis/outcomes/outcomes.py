@@ -30,11 +30,11 @@ from compile_hud.db.records.results import (
     Case,
     CaseKey,
     Outcome,
+    RunRef,
     RunState,
     Verdict,
     series_key,
 )
-from compile_hud.db.records.run_ref import RunRef
 from compile_hud.db.records.summaries import LastEnding, OutcomeHistory, OutcomePoint, PlannedRun
 from compile_hud.db.records.triage import ONGOING
 from compile_hud.db.shared.text import listed, one_line

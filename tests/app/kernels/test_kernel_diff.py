@@ -335,7 +335,8 @@ def test_a_damaged_profile_is_reported(
     open_page: OpenPage, store: Store, words: SnapshotAssertion
 ) -> None:
     before, after = night(0), night(1)
-    damaged = dataclasses.replace(result_of(before, FUSED), details={"profile": {"parts": 1}})
+    profile = {"num_iterations": 5, "iteration_s": 0.001, "parts": 1}
+    damaged = dataclasses.replace(result_of(before, FUSED), details={"profile": profile})
     save(store, (before, damaged), (after, result_of(after, FUSED)))
     page = open_page("kernel-diff", **NIGHTS)
     assert not page.exception

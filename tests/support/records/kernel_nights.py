@@ -9,7 +9,7 @@ from datetime import timedelta
 import numpy as np
 
 from compile_hud.db.records.kernels import Kernel, Origin
-from compile_hud.db.records.run_ref import RunRef
+from compile_hud.db.records.results import RunRef
 from compile_hud.db.records.summaries import KernelHistory, KernelNight
 from compile_hud.runner.analysis.kernels.grouping import KernelSide
 from tests.support.builders import START, make_case, make_kernel

@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.app.ui.share import HERE, code, file_name
 from compile_hud.app.views.series.markdown import series_csv, series_markdown
-from compile_hud.db.records.run_ref import RunRef
+from compile_hud.db.records.results import RunRef
 from tests.support.builders import START, make_alert
 from tests.support.records.page_results import point, series_page
 

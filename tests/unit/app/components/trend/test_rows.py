@@ -29,8 +29,7 @@ from compile_hud.app.components.trend.window import part_of
 from compile_hud.app.data.page_records import EnvironmentChange
 from compile_hud.app.ui.format import Scale
 from compile_hud.db.records.alerts import AlertState
-from compile_hud.db.records.results import Outcome, RunState, Verdict
-from compile_hud.db.records.run_ref import RunRef
+from compile_hud.db.records.results import Outcome, RunRef, RunState, Verdict
 from compile_hud.db.records.summaries import MeasurementSummary, Sample
 from tests.support.builders import START, make_alert
 from tests.support.records.page_results import header, outcome_point, point, series_page

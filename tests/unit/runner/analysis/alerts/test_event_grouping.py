@@ -8,8 +8,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.records.alerts import Alert, EventKind
-from compile_hud.db.records.results import REFERENCE_FAMILY, Case, RunState, Verdict
-from compile_hud.db.records.run_ref import RunRef
+from compile_hud.db.records.results import REFERENCE_FAMILY, Case, RunRef, RunState, Verdict
 from compile_hud.db.records.summaries import PlannedRun
 from compile_hud.runner.analysis.alerts.event_grouping import events_of, topic_of
 from tests.support.builders import FINGERPRINT, START, make_alert, make_case

@@ -8,8 +8,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.records.alerts import Alert, AlertState
-from compile_hud.db.records.results import Verdict
-from compile_hud.db.records.run_ref import RunRef
+from compile_hud.db.records.results import RunRef, Verdict
 from compile_hud.runner.analysis.alerts.event_grouping import events_of
 from compile_hud.runner.analysis.alerts.lifecycle import (
     NO_LONGER_DETECTED,

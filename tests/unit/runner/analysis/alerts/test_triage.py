@@ -9,8 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.alerts.replay import check_replayable, replayed_alert
 from compile_hud.db.records.alerts import Alert, AlertState
-from compile_hud.db.records.results import Verdict
-from compile_hud.db.records.run_ref import RunRef
+from compile_hud.db.records.results import RunRef, Verdict
 from compile_hud.db.records.triage import (
     AlertChange,
     ChangedField,
