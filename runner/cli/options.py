@@ -11,7 +11,8 @@ import click
 from compile_hud.db.records.results import MEASURED_DTYPES
 from compile_hud.runner.cli.option_types import NearestChoice
 from compile_hud.runner.cli.output import gather_options
-from compile_hud.runner.config.load import Config, setting_error
+from compile_hud.runner.config.load import Config
+from compile_hud.runner.config.settings_file import setting_error
 from compile_hud.runner.config.suite_names import check_suite
 from compile_hud.runner.planning.plan import DEVICES, find_suite, make_plan
 from compile_hud.runner.planning.suites import QUICK, Selection, Suite, custom_suite

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import product
+from typing import Annotated, Any
 
-from compile_hud.db.errors import CodedError
+from pydantic import Field
+
 from compile_hud.models_zoo.catalog.shapes import (
     AXES,
     ZOO_SIZES,
@@ -18,78 +20,76 @@ from compile_hud.models_zoo.catalog.shapes import (
     vary,
 )
 from compile_hud.models_zoo.catalog.spec import ModelSpec, NamedShape, near_names
+from compile_hud.runner.config.section import ConfigSection, SectionError, Unit
+from compile_hud.runner.config.value_types import Counts, Flag, Text, Texts
 from compile_hud.runner.planning.suites import AUTO_SHAPE, NIGHTLY_SHAPES
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 
 
-class NamedShapeError(CodedError, ValueError):
-    """An invalid `[shapes.NAME]`; `key` is the faulty setting, None for all of it."""
-
-    def __init__(self, message: str, /, *, key: str | None = None, **parameters: object) -> None:
-        super().__init__(message, **parameters)
-        self.key = key
+def _axis(key: str) -> Any:
+    letter = next(axis.letter for axis in AXES if axis.key == key)
+    return Field(None, description=f"Axis `{letter}`: its value, or a list for a shape of each.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShapeRule:
-    """A `[shapes.NAME]`: the size of some models along axes, with one or several values each.
+class ShapeSection(ConfigSection):
+    size: Text = Field(
+        description="Size that the [shape](#shapes) is made of: `tiny`, `small`, `full`."
+    )
+    models: Texts = Field(
+        ("*",), description="Globs of the models that have it, as far as they have its axes."
+    )
+    batch: Annotated[Counts | None, Unit("sample")] = _axis("batch")
+    length: Annotated[Counts | None, Unit("token")] = _axis("length")
+    source_length: Annotated[Counts | None, Unit("token")] = _axis("source_length")
+    target_length: Annotated[Counts | None, Unit("token")] = _axis("target_length")
+    cache_length: Annotated[Counts | None, Unit("token")] = _axis("cache_length")
+    image_size: Annotated[Counts | None, Unit("pixel")] = _axis("image_size")
+    nightly: Flag = Field(
+        False,
+        description="Whether the suite `nightly` measures it; else it is measured when named.",
+    )
 
-    `axes` has the values by axis key. `lists` are the axes whose setting is a list; the names of
-    the shapes contain their values.
-    """
+    @property
+    def axes(self) -> dict[str, int | tuple[int, ...]]:
+        """Return the values that the section has, by the key of the axis."""
+        values = {axis.key: getattr(self, axis.key) for axis in AXES}
+        return {key: value for key, value in values.items() if value is not None}
 
-    name: str
-    size: str
-    models: tuple[str, ...]
-    is_tracked: bool
-    axes: Mapping[str, tuple[int, ...]]
-    lists: frozenset[str]
-
-    def points(self) -> Iterator[tuple[str, dict[str, int]]]:
-        """Yield the name and the values of each shape of this rule."""
-        for values in product(*self.axes.values()):
-            point = dict(zip(self.axes, values, strict=True))
-            listed = {key: value for key, value in point.items() if key in self.lists}
-            yield f"{self.name}{name_of(listed)}", point
+    def points(self, name: str) -> Iterator[tuple[str, dict[str, int]]]:
+        """Yield the name and the values of each shape; names contain the values of lists."""
+        axes = self.axes
+        choices = [value if isinstance(value, tuple) else (value,) for value in axes.values()]
+        for values in product(*choices):
+            point = dict(zip(axes, values, strict=True))
+            listed = {key: point[key] for key, value in axes.items() if isinstance(value, tuple)}
+            yield f"{name}{name_of(listed)}", point
 
 
-def with_shapes(catalog: Mapping[str, ModelSpec], rule: ShapeRule) -> dict[str, ModelSpec]:
-    """Return `catalog` whose models have the shapes of `rule` too; raise NamedShapeError."""
-    _check(rule, catalog=catalog)
-    return {**catalog, **_having(rule, catalog=catalog)}
+def with_shapes(
+    catalog: Mapping[str, ModelSpec], name: str, rule: ShapeSection
+) -> dict[str, ModelSpec]:
+    """Return `catalog` whose models have the shapes of `rule` too; raise SectionError."""
+    _check(name, rule, catalog=catalog)
+    return {**catalog, **_having(name, rule, catalog=catalog)}
 
 
-def _check(rule: ShapeRule, *, catalog: Mapping[str, ModelSpec]) -> None:
+def _check(name: str, rule: ShapeSection, *, catalog: Mapping[str, ModelSpec]) -> None:
     sizes = {size for spec in catalog.values() for size in spec.sizes}
-    if _NAME.fullmatch(rule.name) is None:
-        raise NamedShapeError(
-            "a name begins with a letter and has letters, digits, _ . - alone",
-            name=rule.name,
-            problem="characters",
-        )
-    if rule.name in {*sizes, *ZOO_SIZES, AUTO_SHAPE, NIGHTLY_SHAPES}:
-        raise NamedShapeError(
-            f"{rule.name!r} means something else already; choose another name",
-            name=rule.name,
-            problem="reserved",
-        )
-    if _ends_with_axes(rule.name):
-        raise NamedShapeError(
-            "a name that ends like `-b8` is that of a size; choose another name",
-            name=rule.name,
-            problem="like-a-size",
-        )
+    if _NAME.fullmatch(name) is None:
+        raise SectionError("a name begins with a letter and has letters, digits, _ . - alone")
+    if name in {*sizes, *ZOO_SIZES, AUTO_SHAPE, NIGHTLY_SHAPES}:
+        raise SectionError(f"{name!r} means something else already; choose another name")
+    if _ends_with_axes(name):
+        raise SectionError("a name that ends like `-b8` is that of a size; choose another name")
     if not rule.axes:
         keys = ", ".join(axis.key for axis in AXES)
-        raise NamedShapeError(f"names no axis; give one or more of {keys}", problem="no-axis")
+        raise SectionError(f"names no axis; give one or more of {keys}")
     for pattern in rule.models:
-        if not any(fnmatchcase(name, pattern) for name in catalog):
+        if not any(fnmatchcase(model, pattern) for model in catalog):
             near = near_names(pattern, catalog)
             suggestion = f"; did you mean {near}?" if near else ""
-            raise NamedShapeError(
-                f"no model matches {pattern!r}{suggestion}", key="models", model=pattern
-            )
+            raise SectionError(f"no model matches {pattern!r}{suggestion}", key="models")
 
 
 def _ends_with_axes(name: str) -> bool:
@@ -99,36 +99,31 @@ def _ends_with_axes(name: str) -> bool:
         return True
 
 
-def _having(rule: ShapeRule, *, catalog: Mapping[str, ModelSpec]) -> dict[str, ModelSpec]:
+def _having(
+    name: str, rule: ShapeSection, *, catalog: Mapping[str, ModelSpec]
+) -> dict[str, ModelSpec]:
     """Return the models of `catalog` that the shapes of `rule` apply to, with these shapes."""
     changed: dict[str, ModelSpec] = {}
     problems = []
-    for name, spec in catalog.items():
-        if not any(fnmatchcase(name, pattern) for pattern in rule.models):
+    for model, spec in catalog.items():
+        if not any(fnmatchcase(model, pattern) for pattern in rule.models):
             continue
-        for shape, values in rule.points():
+        for shape, values in rule.points(name):
             try:
                 if rule.size not in spec.sizes:
-                    raise UnfitShapeError(
-                        f"has no size {rule.size!r}; it has {_list(spec.sizes)}",
-                        size=rule.size,
-                    )
+                    sizes = ", ".join(spec.sizes)
+                    raise UnfitShapeError(f"has no size {rule.size!r}; it has {sizes}")
                 named = NamedShape(
-                    size=vary(spec.sizes[rule.size], values), is_tracked=rule.is_tracked
+                    size=vary(spec.sizes[rule.size], values), is_tracked=rule.nightly
                 )
             except UnfitShapeError as error:
                 # A glob means the models that have such a shape.
-                if name in rule.models:
-                    facts = {"model": name, **error.parameters}
-                    raise NamedShapeError(f"{name} {error}", key=None, **facts) from error
-                problems.append(f"{name} {error}")
+                if model in rule.models:
+                    raise SectionError(f"{model} {error}") from error
+                problems.append(f"{model} {error}")
                 continue
-            before = changed.get(name, spec)
-            changed[name] = replace(before, shapes={**before.shapes, shape: named})
+            before = changed.get(model, spec)
+            changed[model] = replace(before, shapes={**before.shapes, shape: named})
     if not changed:
-        raise NamedShapeError(f"no model has such a shape: {problems[0]}")
+        raise SectionError(f"no model has such a shape: {problems[0]}")
     return changed
-
-
-def _list(names: Mapping[str, object]) -> str:
-    return ", ".join(names)

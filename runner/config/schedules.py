@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
-from compile_hud.db.errors import CodedError
-from compile_hud.runner.config.setting import Setting
-from compile_hud.runner.config.validators import cron, duration, flag, text, timezone_name
+from apscheduler.triggers.cron import CronTrigger
+from pydantic import Field, PlainValidator
+
+from compile_hud.runner.config.section import ConfigSection, SectionError
+from compile_hud.runner.config.value_types import Duration, Flag, Text, TimezoneName, one_of
 from compile_hud.runner.planning.plan import DEVICES
 
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -82,15 +84,7 @@ class Schedule:
         return self.build and self.toolchain == toolchain
 
 
-class ScheduleError(CodedError, ValueError):
-    """The keys of a schedule contradict each other; `key` is the faulty one, if any."""
-
-    def __init__(self, message: str, /, *, key: str | None = None, **parameters: object) -> None:
-        super().__init__(message, **parameters)
-        self.key = key
-
-
-def time_of_day(value: Any) -> str:
+def _time_of_day(value: Any) -> str:
     """Return the cron text of a time such as "02:30" or "sun 02:30"; raise ValueError otherwise."""
     match = _AT.fullmatch(value) if isinstance(value, str) else None
     if match is None:
@@ -98,21 +92,25 @@ def time_of_day(value: Any) -> str:
     return f"{int(match[3])} {int(match[2])} * * {match[1] or '*'}"
 
 
-def executor_kind(value: Any) -> ExecutorKind:
-    """Return the executor of that name; raise ValueError otherwise."""
-    if value not in list(ExecutorKind):
-        raise ValueError(f"one of {', '.join(ExecutorKind)}")
-    return ExecutorKind(value)
+def _cron(value: Any) -> str:
+    """Return `value`, five cron fields, with the weekday by name; raise ValueError otherwise.
+
+    Weekdays must be names: APScheduler counts them from Monday, cron itself from Sunday, so the
+    same digit would mean another day than its author expects.
+    """
+    problem = 'five cron fields such as "30 2 * * *" (minute hour day month weekday)'
+    if not isinstance(value, str) or len(value.split()) != 5:
+        raise ValueError(problem)
+    if re.search(r"\d", value.split()[4]):
+        raise ValueError('a cron text with weekdays as names, such as "30 2 * * mon-fri"')
+    try:
+        CronTrigger.from_crontab(value, timezone="UTC")
+    except ValueError as error:
+        raise ValueError(f"{problem}; {error}") from None
+    return value
 
 
-def device(value: Any) -> str:
-    """Return `value`, a kind of device; raise ValueError otherwise."""
-    if value not in DEVICES:
-        raise ValueError(f"one of {', '.join(DEVICES)}")
-    return str(value)
-
-
-def watch(value: Any) -> Watch:
+def _watch(value: Any) -> Watch:
     """Return the watch that `value` describes; raise ValueError otherwise."""
     problem = (
         'what to watch: "git:URL" or "git:URL#BRANCH", "torch" or "torch:URL" (releases at an'
@@ -135,149 +133,96 @@ def watch(value: Any) -> Watch:
     return Watch(kind=WatchKind.GIT, url=url, ref=ref)
 
 
-def make_schedule(name: str, values: Mapping[str, Any], *, built: Collection[str]) -> Schedule:
-    """Return the schedule of the settings `values`; `built` are the toolchains that hud built.
-
-    Raises ScheduleError.
-    """
-    watched: Watch | None = values["watch"]
-    rules = [key for key in ("cron", "at", "watch") if values[key] is not None]
-    if len(rules) != 1:
-        named_rules = " and ".join(rules) or "none"
-        raise ScheduleError(
-            f"takes one of cron, at and watch, got {named_rules}", rules=named_rules
-        )
-    if watched is None and values["every"] is not None:
-        raise ScheduleError(
-            "only what is watched is looked at every so often", key="every", problem="not-watched"
-        )
-    is_torch = watched is not None and watched.kind is not WatchKind.GIT
-    is_built = is_torch if values["build"] is None else values["build"]
-    toolchain = values["toolchain"]
-    _check_executor(values, is_built=is_built)
-    if is_built and toolchain not in built:
-        raise ScheduleError(
-            f"toolchain {toolchain} was not built by `hud toolchain add`, so it cannot be built"
-            " again; name one that was, or set build = false",
-            key="build" if values["build"] else "toolchain",
-            toolchain=toolchain,
-            problem="not-built",
-        )
-    return Schedule(
-        name=name,
-        suite=values["suite"],
-        toolchain=toolchain,
-        cron=values["cron"] or values["at"] or "",
-        timezone=values["timezone"],
-        watch=watched,
-        every_s=values["every"] or DEFAULT_EVERY_S,
-        catch_up_s=values["catch_up"],
-        coalesce=values["coalesce"],
-        build=is_built,
-        executor=values["executor"],
-        device=values["device"],
+class ScheduleSection(ConfigSection):
+    cron: Annotated[str, PlainValidator(_cron)] | None = Field(
+        None,
+        description="When: minute, hour, day, month, weekday, the weekday by name (`mon`).",
+    )
+    at: Annotated[str, PlainValidator(_time_of_day)] | None = Field(
+        None, description='When, in short: "02:30" is every night, "sun 02:30" every week.'
+    )
+    timezone: TimezoneName = Field("UTC", description="Time zone that `cron` and `at` are read in.")
+    watch: Annotated[Watch, PlainValidator(_watch)] | None = Field(
+        None,
+        description="Run when this [changes](scheduling.md#when-something-changes), in place of"
+        ' `cron` and `at`: "git:URL#BRANCH", "torch", "torch-nightly:URL".',
+    )
+    every: Duration | None = Field(
+        None, description="How often what is watched is looked at. Default: every 30 min."
+    )
+    catch_up: Duration = Field(
+        DEFAULT_CATCH_UP_S,
+        description="How late a time that was missed, since the machine was off, is still made up"
+        " for.",
+    )
+    coalesce: Flag = Field(
+        True, description="Whether several times that were missed are made up for by one run."
+    )
+    build: Flag | None = Field(
+        None,
+        description="Whether the toolchain is built again first, as `hud toolchain add` built it."
+        " Default: only where torch is watched.",
+    )
+    suite: Text = Field("nightly", description="Suite that is run.")
+    toolchain: Text = Field("current", description="Toolchain that it is run in.")
+    executor: Annotated[ExecutorKind, one_of(ExecutorKind)] = Field(
+        ExecutorKind.LOCAL,
+        description='Who measures: this machine, or with "ray" the nodes of the'
+        " [Ray cluster](deployment.md#many-machines-ray) that RAY_ADDRESS names.",
+    )
+    device: Annotated[str, one_of(DEVICES)] | None = Field(
+        None,
+        description='Kind of device, "cpu" or "cuda"; Ray has to know it. Default: the GPU of this'
+        " machine when there is one.",
     )
 
 
-def _check_executor(values: Mapping[str, Any], *, is_built: bool) -> None:
-    """Raise ScheduleError for settings that a Ray cluster does not support."""
-    if values["executor"] is not ExecutorKind.RAY:
-        return
-    if values["device"] is None:
-        raise ScheduleError(
-            'takes device = "cpu" or "cuda" with executor = "ray"', problem="no-device"
+def make_schedule(name: str, section: ScheduleSection, *, built: Collection[str]) -> Schedule:
+    """Return the schedule of the `section`; `built` are the toolchains that hud built.
+
+    Raises SectionError.
+    """
+    rules = [key for key in ("cron", "at", "watch") if getattr(section, key) is not None]
+    if len(rules) != 1:
+        got = " and ".join(rules) or "none"
+        raise SectionError(f"takes one of cron, at and watch, got {got}")
+    if section.watch is None and section.every is not None:
+        raise SectionError("only what is watched is looked at every so often", key="every")
+    is_torch = section.watch is not None and section.watch.kind is not WatchKind.GIT
+    is_built = is_torch if section.build is None else section.build
+    toolchain = section.toolchain
+    _check_executor(section, is_built=is_built)
+    if is_built and toolchain not in built:
+        raise SectionError(
+            f"toolchain {toolchain} was not built by `hud toolchain add`, so it cannot be built"
+            " again; name one that was, or set build = false",
+            key="build" if section.build else "toolchain",
         )
+    return Schedule(
+        name=name,
+        suite=section.suite,
+        toolchain=toolchain,
+        cron=section.cron or section.at or "",
+        timezone=section.timezone,
+        watch=section.watch,
+        every_s=section.every or DEFAULT_EVERY_S,
+        catch_up_s=section.catch_up,
+        coalesce=section.coalesce,
+        build=is_built,
+        executor=section.executor,
+        device=section.device,
+    )
+
+
+def _check_executor(section: ScheduleSection, *, is_built: bool) -> None:
+    """Raise SectionError for settings that a Ray cluster does not support."""
+    if section.executor is not ExecutorKind.RAY:
+        return
+    if section.device is None:
+        raise SectionError('takes device = "cpu" or "cuda" with executor = "ray"')
     if is_built:
-        raise ScheduleError(
+        raise SectionError(
             "toolchains are built on this machine and not on those of a cluster; set build = false"
             " and build them there",
-            key="build" if values["build"] else "executor",
-            problem="cluster",
+            key="build" if section.build else "executor",
         )
-
-
-SCHEDULE_SETTINGS = (
-    Setting(
-        section="schedules.NAME",
-        key="cron",
-        accept=cron,
-        description="When: minute, hour, day, month, weekday, the weekday by name (`mon`).",
-    ),
-    Setting(
-        section="schedules.NAME",
-        key="at",
-        accept=time_of_day,
-        description='When, in short: "02:30" is every night, "sun 02:30" every week.',
-    ),
-    Setting(
-        section="schedules.NAME",
-        key="timezone",
-        accept=timezone_name,
-        default="UTC",
-        description="Time zone that `cron` and `at` are read in.",
-    ),
-    Setting(
-        section="schedules.NAME",
-        key="watch",
-        accept=watch,
-        description="Run when this [changes](scheduling.md#when-something-changes), in place of"
-        ' `cron` and `at`: "git:URL#BRANCH", "torch", "torch-nightly:URL".',
-    ),
-    Setting(
-        section="schedules.NAME",
-        key="every",
-        accept=duration,
-        description="How often what is watched is looked at. Default: every 30 min.",
-    ),
-    Setting(
-        section="schedules.NAME",
-        key="catch_up",
-        accept=duration,
-        default=DEFAULT_CATCH_UP_S,
-        description="How late a time that was missed, since the machine was off, is still made up"
-        " for.",
-    ),
-    Setting(
-        section="schedules.NAME",
-        key="coalesce",
-        accept=flag,
-        default=True,
-        description="Whether several times that were missed are made up for by one run.",
-    ),
-    Setting(
-        section="schedules.NAME",
-        key="build",
-        accept=flag,
-        description="Whether the toolchain is built again first, as `hud toolchain add` built it."
-        " Default: only where torch is watched.",
-    ),
-    Setting(
-        section="schedules.NAME",
-        key="suite",
-        accept=text,
-        default="nightly",
-        description="Suite that is run.",
-    ),
-    Setting(
-        section="schedules.NAME",
-        key="toolchain",
-        accept=text,
-        default="current",
-        description="Toolchain that it is run in.",
-    ),
-    Setting(
-        section="schedules.NAME",
-        key="executor",
-        accept=executor_kind,
-        default=ExecutorKind.LOCAL,
-        description='Who measures: this machine, or with "ray" the nodes of the'
-        " [Ray cluster](deployment.md#many-machines-ray) that RAY_ADDRESS names.",
-    ),
-    Setting(
-        section="schedules.NAME",
-        key="device",
-        accept=device,
-        description='Kind of device, "cpu" or "cuda"; Ray has to know it. Default: the GPU of this'
-        " machine when there is one.",
-    ),
-)

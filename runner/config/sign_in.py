@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field
 
 from compile_hud.db.shared.access_rules import EVERYBODY, AccessRules, Role, is_loopback
 from compile_hud.db.shared.trace_paths import is_web_address
-from compile_hud.runner.config.notifications import secret_source
-from compile_hud.runner.config.setting import Setting
-from compile_hud.runner.config.validators import duration, flag, text, texts
+from compile_hud.runner.config.notifications import SecretSource
+from compile_hud.runner.config.section import ConfigSection, SectionError
+from compile_hud.runner.config.value_types import Duration, Flag, Text, Texts, one_of, takes
 from compile_hud.runner.errors import ConfigError
 from compile_hud.runner.notifications.receivers.secrets import NotReady, resolve_secret
 
 # The value of `[auth] anonymous` that denies access without sign-in.
 NO_ROLE = "nobody"
 DEFAULT_SCOPE = "openid email profile"
+_PROVIDER = "the https address of an OpenID Connect provider; http for one of this machine alone"
 # 128 random bits as hexadecimal digits.
 _LEAST_SECRET = 32
 
@@ -41,38 +44,101 @@ class SignIn:
     has_token: bool = True
 
 
-def make_sign_in(
-    auth: Mapping[str, Any], *, is_open: bool, base: Path, fail: Callable[[str, str], Any]
-) -> SignIn:
-    """Return the settings of `[auth]`; call `fail` with a key and its error.
+def _is_private(url: str) -> bool:
+    """Return whether the connection to `url` is protected: HTTPS or loopback."""
+    parts = urlsplit(url)
+    return parts.scheme == "https" or is_loopback(parts.hostname or "")
+
+
+def _issuer(value: str) -> str:
+    if not is_web_address(value) or not _is_private(value):
+        raise ValueError(value)
+    return value
+
+
+class AuthSection(ConfigSection):
+    issuer: Annotated[str, AfterValidator(_issuer), takes(_PROVIDER)] | None = Field(
+        None,
+        description="Address of the OpenID Connect provider that people sign in with. Default: no"
+        " sign-in.",
+    )
+    client_id: Text | None = Field(None, description="What the provider calls this application.")
+    client_secret: SecretSource | None = Field(
+        None,
+        description="Where the secret that the provider gave to this application is kept:"
+        " `env:NAME` or `file:PATH`.",
+    )
+    cookie_secret: SecretSource | None = Field(
+        None,
+        description="Where the secret that signs the cookies is kept, 32 characters or more:"
+        " `env:NAME` or `file:PATH`. Default: a new one at each start, so that everybody signs in"
+        " again.",
+    )
+    scope: Text = Field(DEFAULT_SCOPE, description="The requested scopes.")
+    claim: Text = Field("groups", description="Claim that names the groups of a person.")
+    viewers: Texts = Field(
+        (EVERYBODY,),
+        description="Who may look: e-mail addresses (`*@example.org` is a domain), groups, or `*`"
+        " for whoever signs in.",
+    )
+    triagers: Texts = Field(
+        (), description="Who may also decide about alerts: addresses and groups."
+    )
+    admins: Texts = Field(
+        (), description="Who may also change how series are judged: addresses and groups."
+    )
+    trust_email: Flag = Field(
+        False,
+        description="Whether e-mail addresses count that the provider does not say are verified.",
+    )
+    anonymous: Annotated[str, one_of((NO_ROLE, str(Role.VIEWER), str(Role.TRIAGER)))] | None = (
+        Field(
+            None,
+            description="What one may who is not signed in: `nobody` is nothing, `viewer` is to"
+            " look, `triager` is to decide about alerts under any name. Default: `viewer` without"
+            " an issuer, `nobody` with one.",
+        )
+    )
+    session: Duration = Field(
+        12 * 3600.0, description="After how long one signs in again, in seconds or as text."
+    )
+
+
+def make_sign_in(auth: AuthSection, *, is_open: bool, base: Path) -> SignIn:
+    """Return the settings of `[auth]`; raise SectionError.
 
     Without a sign-in, anonymous users may view pages; with one, they have no access by default.
     """
-    issuer = (auth["issuer"] or "").rstrip("/")
+    issuer = (auth.issuer or "").rstrip("/")
     for key in ("client_id", "client_secret"):
-        if issuer and not auth[key]:
-            fail(key, "is missing: the provider gives it to who registers an application")
-        if auth[key] and not issuer:
-            fail("issuer", f"is missing, and {key} is for it: the address of the provider")
-    if "openid" not in auth["scope"].split():
-        fail("scope", f"got {auth['scope']!r}, without which the provider says nobody's name")
+        is_set = getattr(auth, key) is not None
+        if issuer and not is_set:
+            problem = "is missing: the provider gives it to who registers an application"
+            raise SectionError(problem, key=key)
+        if is_set and not issuer:
+            problem = f"is missing, and {key} is for it: the address of the provider"
+            raise SectionError(problem, key="issuer")
+    if "openid" not in auth.scope.split():
+        problem = f"got {auth.scope!r}, without which the provider says nobody's name"
+        raise SectionError(problem, key="scope")
+    anonymous = auth.anonymous or (NO_ROLE if issuer else Role.VIEWER)
     rules = AccessRules(
         issuer=issuer,
-        client_id=auth["client_id"] or "",
-        claim=auth["claim"],
-        viewers=auth["viewers"],
-        triagers=auth["triagers"] or (),
-        admins=auth["admins"] or (),
-        anonymous=_anonymous_role(auth["anonymous"] or (NO_ROLE if issuer else Role.VIEWER)),
-        trusts_email=auth["trust_email"],
-        session_s=auth["session"],
+        client_id=auth.client_id or "",
+        claim=auth.claim,
+        viewers=auth.viewers,
+        triagers=auth.triagers,
+        admins=auth.admins,
+        anonymous=None if anonymous == NO_ROLE else Role(anonymous),
+        trusts_email=auth.trust_email,
+        session_s=auth.session,
     )
     return SignIn(
         base=base,
         rules=rules,
-        scope=auth["scope"],
-        client_secret=auth["client_secret"] or "",
-        cookie_secret=auth["cookie_secret"] or "",
+        scope=auth.scope,
+        client_secret=auth.client_secret or "",
+        cookie_secret=auth.cookie_secret or "",
         is_open=is_open,
     )
 
@@ -156,85 +222,3 @@ def _check_url(url: str) -> None:
             url=url,
             problem="path",
         )
-
-
-def _is_private(url: str) -> bool:
-    """Return whether the connection to `url` is protected: HTTPS or loopback."""
-    parts = urlsplit(url)
-    return parts.scheme == "https" or is_loopback(parts.hostname or "")
-
-
-def _issuer(value: Any) -> str:
-    problem = "the https address of an OpenID Connect provider; http for one of this machine alone"
-    if not isinstance(value, str) or not is_web_address(value) or not _is_private(value):
-        raise ValueError(problem)
-    return value
-
-
-def _anonymous(value: Any) -> str:
-    allowed = (NO_ROLE, str(Role.VIEWER), str(Role.TRIAGER))
-    if value not in allowed:
-        raise ValueError(f"one of {', '.join(allowed)}")
-    return str(value)
-
-
-def _anonymous_role(value: str) -> Role | None:
-    return None if value == NO_ROLE else Role(value)
-
-
-def _row(
-    key: str, accept: Callable[[Any], Any], description: str, *, default: Any = None
-) -> Setting:
-    return Setting(section="auth", key=key, accept=accept, description=description, default=default)
-
-
-SIGN_IN_SETTINGS = (
-    _row(
-        "issuer",
-        _issuer,
-        "Address of the OpenID Connect provider that people sign in with. Default: no sign-in.",
-    ),
-    _row("client_id", text, "What the provider calls this application."),
-    _row(
-        "client_secret",
-        secret_source,
-        "Where the secret that the provider gave to this application is kept: `env:NAME` or"
-        " `file:PATH`.",
-    ),
-    _row(
-        "cookie_secret",
-        secret_source,
-        "Where the secret that signs the cookies is kept, 32 characters or more: `env:NAME` or"
-        " `file:PATH`. Default: a new one at each start, so that everybody signs in again.",
-    ),
-    _row("scope", text, "The requested scopes.", default=DEFAULT_SCOPE),
-    _row("claim", text, "Claim that names the groups of a person.", default="groups"),
-    _row(
-        "viewers",
-        texts,
-        "Who may look: e-mail addresses (`*@example.org` is a domain), groups, or `*` for whoever"
-        " signs in.",
-        default=(EVERYBODY,),
-    ),
-    _row("triagers", texts, "Who may also decide about alerts: addresses and groups."),
-    _row("admins", texts, "Who may also change how series are judged: addresses and groups."),
-    _row(
-        "trust_email",
-        flag,
-        "Whether e-mail addresses count that the provider does not say are verified.",
-        default=False,
-    ),
-    _row(
-        "anonymous",
-        _anonymous,
-        "What one may who is not signed in: `nobody` is nothing, `viewer` is to look, `triager` is"
-        " to decide about alerts under any name. Default: `viewer` without an issuer, `nobody`"
-        " with one.",
-    ),
-    _row(
-        "session",
-        duration,
-        "After how long one signs in again, in seconds or as text.",
-        default=12 * 3600.0,
-    ),
-)

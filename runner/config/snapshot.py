@@ -14,17 +14,8 @@ import tomllib
 from compile_hud.db.shared.settings_snapshot import ShownReceiver, ShownSetting
 from compile_hud.db.shared.text import counted, one_line, shortened
 from compile_hud.runner.config.schema import ANY_KEY, SETTINGS
-from compile_hud.runner.config.setting import Setting
-from compile_hud.runner.config.validators import (
-    DURATION_UNITS,
-    SIZE_UNITS,
-    duration,
-    multiple,
-    seconds,
-    share,
-    size_bytes,
-    waiting,
-)
+from compile_hud.runner.config.section import Setting
+from compile_hud.runner.config.value_types import DURATION_UNITS, SIZE_UNITS
 from compile_hud.runner.notifications.receivers.settings import (
     ENV,
     FILE,
@@ -44,8 +35,6 @@ _MAX_DESCRIPTION = 320
 _NAMED = ".NAME"
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 _LINK_ALONE = re.compile(r" \(\[[^\]]*\]\([^)]*\)\)")
-_DURATIONS = (seconds, duration, waiting)
-_SHARES = (share, multiple)
 _GITHUB_HOST = "github.com"
 _NO_FILTER = Route(name="", receivers=())
 _ROUTE_FILTERS = tuple(
@@ -120,15 +109,15 @@ def number_text(value: float, *, row: Setting) -> str:
 
     Nothing is rounded: a duration has the largest unit that divides it.
     """
-    if row.accept in _DURATIONS:
+    if row.unit == "s":
         fits = [(unit_s, name) for name, unit_s in DURATION_UNITS.items() if value % unit_s == 0]
         unit_s, name = max(fits) if value and fits else (1.0, "s")
         return f"{value / unit_s:.12g} {name}"
-    if row.accept is size_bytes:
+    if row.unit == "B":
         units = ((num_bytes, name) for name, num_bytes in SIZE_UNITS.items())
         num_bytes, name = max(unit for unit in units if unit[0] <= max(value, 1))
         return f"{value / num_bytes:.12g} {name or 'B'}"
-    if row.accept in _SHARES:
+    if row.unit == "%":
         return f"{100 * value:.12g} %"
     return counted(value, row.unit) if row.unit and isinstance(value, int) else str(value)
 

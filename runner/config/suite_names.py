@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from compile_hud.models_zoo.catalog.errors import UnknownNameError
 from compile_hud.models_zoo.catalog.reference_cases import REFERENCES
-from compile_hud.runner.config.load import Config, setting_error
+from compile_hud.runner.config.load import Config
+from compile_hud.runner.config.settings_file import setting_error
 from compile_hud.runner.planning.plan import find_names
 from compile_hud.runner.planning.selection import choose_models, choose_shapes
 from compile_hud.runner.planning.suites import BUILTIN_SUITES, Suite

@@ -15,8 +15,8 @@ from tests.support.builders import make_run
 from tests.support.sources import ROOT
 
 PACKAGES = (
-    "alembic", "duckdb", "numpy", "pandas", "pyarrow", "rich", "scipy", "sqlalchemy", "streamlit",
-    "torch",
+    "alembic", "duckdb", "numpy", "pandas", "pyarrow", "pydantic", "rich", "scipy", "sqlalchemy",
+    "streamlit", "torch",
 )  # fmt: skip
 CODE = f"""
 import atexit, json, os, sys
@@ -54,7 +54,7 @@ def test_a_list_of_runs_imports_what_reads_the_store(tmp_path: Path) -> None:
     url = f"duckdb:///{tmp_path / 'store.duckdb'}"
     Store(url).save_run(make_run())
     packages = imported("runs", "--json", "--store", url, folder=tmp_path)
-    assert packages == {"duckdb", "sqlalchemy"}
+    assert packages == {"duckdb", "pydantic", "sqlalchemy"}
     assert imported("runs", "--store", url, folder=tmp_path) == packages | {"rich"}
 
 

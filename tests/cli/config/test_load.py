@@ -10,11 +10,11 @@ from syrupy.assertion import SnapshotAssertion
 from compile_hud.runner.config.load import (
     Config,
     demo_store_url,
-    find_line,
     load_config,
     parse_config,
 )
 from compile_hud.runner.config.schema import SETTINGS
+from compile_hud.runner.config.settings_file import find_line
 from compile_hud.runner.errors import ConfigError
 from compile_hud.runner.persistence.trace_retention import TraceRules
 from compile_hud.runner.planning.suites import BUILTIN_SUITES

@@ -13,7 +13,8 @@ from syrupy.assertion import SnapshotAssertion
 from compile_hud.models_zoo.catalog.catalog import CATALOG, find_size
 from compile_hud.models_zoo.catalog.spec import ModelSpec
 from compile_hud.runner.config.load import parse_config
-from compile_hud.runner.config.user_models import OwnModelError, installed_models, own_model
+from compile_hud.runner.config.section import SectionError
+from compile_hud.runner.config.user_models import ModelSection, installed_models, own_model
 from compile_hud.runner.errors import ConfigError
 
 
@@ -158,8 +159,13 @@ def test_a_size_that_no_selection_could_ask_for_is_refused(
 
 
 def test_the_family_of_the_reference_cases_is_none_for_a_model(words: SnapshotAssertion) -> None:
-    with pytest.raises(OwnModelError) as caught:
-        own_model("mine", {"family": "reference"}, folder=Path(), source_name="hud.toml")
+    with pytest.raises(SectionError) as caught:
+        own_model(
+            "mine",
+            ModelSection(build="own", family="reference"),
+            folder=Path(),
+            source_name="hud.toml",
+        )
     assert str(caught.value) == words
     assert caught.value.key == "family"
 

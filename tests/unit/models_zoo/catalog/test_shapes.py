@@ -114,9 +114,8 @@ def test_what_a_size_cannot_have_is_reported_without_a_model() -> None:
 
 def test_every_axis_is_a_setting_of_a_named_shape() -> None:
     rows = section_rows("shapes.NAME")
-    assert [key for key in rows if key in {axis.key for axis in AXES}] == [
-        axis.key for axis in AXES
-    ]
+    axes = {axis.key: axis.unit for axis in AXES}
+    assert [(key, row.unit) for key, row in rows.items() if key in axes] == list(axes.items())
 
 
 def test_everything_is_the_sizes_and_what_is_tracked() -> None:

@@ -8,7 +8,8 @@ from syrupy.assertion import SnapshotAssertion
 from compile_hud.models_zoo.catalog.catalog import CATALOG
 from compile_hud.models_zoo.catalog.spec import ModelSpec, NamedShape
 from compile_hud.runner.config.load import parse_config
-from compile_hud.runner.config.named_shapes import NamedShapeError, ShapeRule, with_shapes
+from compile_hud.runner.config.named_shapes import ShapeSection, with_shapes
+from compile_hud.runner.config.section import SectionError
 from compile_hud.runner.errors import ConfigError
 from tests.support.fakes import make_catalog
 
@@ -61,17 +62,9 @@ def test_a_glob_means_the_models_that_have_such_a_shape(words: SnapshotAssertion
 
 
 def test_the_error_names_the_key_that_is_wrong(words: SnapshotAssertion) -> None:
-    rule = ShapeRule(
-        name="x",
-        size="small",
-        models=("brt",),
-        is_tracked=False,
-        axes={"batch": (1,)},
-        lists=frozenset(),
-    )
-    with pytest.raises(NamedShapeError) as caught:
-        with_shapes(make_catalog("bert"), rule)
-    assert caught.value.parameters == {"model": "brt"}
+    section = ShapeSection(size="small", models=("brt",), batch=1)
+    with pytest.raises(SectionError) as caught:
+        with_shapes(make_catalog("bert"), "x", section)
     assert str(caught.value) == words
     assert caught.value.key == "models"
 

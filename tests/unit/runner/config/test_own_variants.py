@@ -10,7 +10,8 @@ from compile_hud.models_zoo.catalog.catalog import CATALOG
 from compile_hud.models_zoo.catalog.spec import NO_BACKEND, Variant
 from compile_hud.models_zoo.catalog.variants import VARIANTS
 from compile_hud.runner.config.load import parse_config
-from compile_hud.runner.config.own_variants import VARIANT_SETTINGS, OwnVariantError, own_variant
+from compile_hud.runner.config.own_variants import VariantSection, own_variant
+from compile_hud.runner.config.section import SectionError
 from compile_hud.runner.errors import ConfigError
 from compile_hud.runner.planning.plan import make_plan, plan_case
 from compile_hud.runner.planning.suites import Selection
@@ -95,9 +96,9 @@ def test_a_backend_on_top_of_eager_compiles() -> None:
 
 
 def test_an_invalid_variant_names_the_setting_at_fault() -> None:
-    values = {**dict.fromkeys(row.key for row in VARIANT_SETTINGS), "base": "nothing"}
-    with pytest.raises(OwnVariantError) as caught:
-        own_variant("mine", values, known=VARIANTS, source_name="hud.toml")
+    section = VariantSection(base="nothing")
+    with pytest.raises(SectionError) as caught:
+        own_variant("mine", section, known=VARIANTS, source_name="hud.toml")
     assert caught.value.key == "base"
 
 

@@ -13,11 +13,12 @@ from compile_hud.runner.config.load import Config, parse_config
 from compile_hud.runner.config.schedules import (
     ExecutorKind,
     Schedule,
-    ScheduleError,
+    ScheduleSection,
     Watch,
     WatchKind,
     make_schedule,
 )
+from compile_hud.runner.config.section import SectionError
 from compile_hud.runner.errors import ConfigError
 from compile_hud.runner.scheduling.timetable import fire_times, make_timetable
 
@@ -112,10 +113,9 @@ def test_contradicting_settings_are_reported(lines: str, words: SnapshotAssertio
 
 
 def test_what_is_wrong_names_the_key_to_look_at(words: SnapshotAssertion) -> None:
-    values = {"cron": "30 2 * * *", "at": None, "watch": None, "every": 5.0}
-    with pytest.raises(ScheduleError) as caught:
-        make_schedule("n", values, built=())
-    assert caught.value.parameters == {"problem": "not-watched"}
+    section = ScheduleSection(cron="30 2 * * *", every=5.0)
+    with pytest.raises(SectionError) as caught:
+        make_schedule("n", section, built=())
     assert str(caught.value) == words
     assert caught.value.key == "every"
 

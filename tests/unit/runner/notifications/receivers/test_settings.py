@@ -9,12 +9,11 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.runner.config.notifications import (
-    WrongReceiver,
     address,
     check_receiver,
     secret_source,
 )
-from compile_hud.runner.config.setting import SecretRefused
+from compile_hud.runner.config.section import SecretRefused, SectionError
 from compile_hud.runner.notifications.receivers.settings import ReceiverKind, ReceiverSettings
 
 
@@ -37,7 +36,7 @@ def settings(kind: str, **fields: Any) -> ReceiverSettings:
 def test_an_invalid_receiver_is_reported_with_its_key(
     kind: str, fields: dict[str, Any], key: str | None, words: SnapshotAssertion
 ) -> None:
-    with pytest.raises(WrongReceiver) as caught:
+    with pytest.raises(SectionError) as caught:
         check_receiver(settings(kind, **fields))
     assert str(caught.value) == words
     assert caught.value.key == key
