@@ -51,6 +51,7 @@ from compile_hud.runner.alerting.notifier import send_waiting
 from compile_hud.runner.cli.run.after_run import judge
 from compile_hud.runner.config.load import Config, load_config
 from compile_hud.runner.events import CaseFinished, Event
+from compile_hud.runner.execution.worker_process import descendants
 from compile_hud.runner.scheduling.job_requests import JobRequest, JobRequests
 from compile_hud.runner.scheduling.job_worker import JobServices, JobWorker
 from compile_hud.runner.workspace import Dependencies, Workspace
@@ -149,7 +150,7 @@ def look(num_cases: int, *, config: Config, started_s: float) -> Look:
         "resident_bytes": resident_bytes(os.getpid()),
         "anonymous_bytes": resident_bytes(os.getpid(), is_anonymous=True),
     }
-    below = tuple(descendants(os.getpid()))
+    below = [process.pid for process in descendants(os.getpid())]
     assert config.traces_dir is not None
     num_trace_files = num_files_below(config.traces_dir)
     return Look(
@@ -198,18 +199,6 @@ def _mallinfo() -> Callable[[], Any]:
     mallinfo = ctypes.CDLL(None).mallinfo2
     mallinfo.restype = _MallocInfo
     return mallinfo
-
-
-def descendants(pid: int) -> Iterator[int]:
-    """Yield the processes below `pid`."""
-    for path in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            children = path.read_text(encoding="ascii").split()
-        except OSError:
-            continue
-        for child in map(int, children):
-            yield child
-            yield from descendants(child)
 
 
 class Soak:

@@ -4,7 +4,8 @@ Makes up traces in the form in which torch.profiler writes those of a GPU: opera
 launches, flow arrows, kernels on two streams. One has as many events as a large recorded one, one
 has 500 MB. Reads each in processes of their own: event by event (`events`), into the table of
 kernels (`kernels`), and the small one by `json.load` as most tools do. Traces named on the command
-line are read as well. Writes one document.
+line are read as well. The library ijson reads the same values as we
+do (`values`). Writes one document.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import ijson
+
 from benchmarks.startup import RESULTS, describe_machine
 from compile_hud.runner.files.stream_reader import open_unpacked
 from compile_hud.runner.protocol.kernel_notes import KernelNotes
-from compile_hud.runner.traces.chrome_trace import read_events
+from compile_hud.runner.traces.chrome_trace import MAX_EVENT_BYTES, JsonStream, read_events
 from compile_hud.runner.traces.profile import read_kernels
 
 # 1: first version.
@@ -118,6 +121,23 @@ def _load_json(path: Path) -> int:
         return len(json.load(file)["traceEvents"])
 
 
+def _values(path: Path) -> int:
+    with JsonStream(path) as stream:
+        stream.expect("{")
+        while stream.peek_item() == '"':
+            name = stream.take()
+            stream.expect(":")
+            if name == "traceEvents":
+                return sum(1 for _ in stream.items(max_bytes=MAX_EVENT_BYTES))
+            stream.take()
+    return 0
+
+
+def _stream_json(path: Path) -> int:
+    with open_unpacked(path) as file:
+        return sum(1 for _ in ijson.items(file, "traceEvents.item", use_float=True))
+
+
 def _nothing(path: Path) -> int:
     del path
     return 0
@@ -128,6 +148,8 @@ WAYS: dict[str, Callable[[Path], int]] = {
     "events": _count_events,
     "kernels": _count_kernels,
     "json.load": _load_json,
+    "values": _values,
+    "ijson": _stream_json,
 }
 
 
@@ -184,11 +206,11 @@ def main() -> int:
         write_trace(small, num_events=NUM_EVENTS)
         write_trace(large, num_bytes=LARGE_BYTES)
         traces = [
-            measure(path, ways=("events", "kernels", "json.load"))
+            measure(path, ways=("events", "kernels", "json.load", "values", "ijson"))
             for path in (small, *options.trace)
         ]
         document["python_alone"] = read_apart("nothing", small)
-        traces.append(measure(large, ways=("events", "kernels")))
+        traces.append(measure(large, ways=("events", "kernels", "values", "ijson")))
     document["traces"] = traces
     document["load_after"] = [round(value, 2) for value in os.getloadavg()]
     options.output.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")

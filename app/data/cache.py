@@ -11,12 +11,12 @@ import functools
 import inspect
 import logging
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
 
 import streamlit as st
+from cachetools import LRUCache
 
 from compile_hud.app.data import store
 from compile_hud.app.data.page_records import Loaded
@@ -55,7 +55,7 @@ class VersionedCache:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+        self._entries: LRUCache[Hashable, _Entry] = LRUCache(MAX_ENTRIES)
 
     def get_or_load(self, key: Hashable, version: int, load: Callable[[], _Value]) -> _Value:
         """Return the value of `key` at `version`; `load` it once, and raise what it raises."""
@@ -79,11 +79,7 @@ class VersionedCache:
 
     def _entry(self, key: Hashable) -> _Entry:
         with self._lock:
-            entry = self._entries.setdefault(key, _Entry())
-            self._entries.move_to_end(key)
-            while len(self._entries) > MAX_ENTRIES:
-                self._entries.popitem(last=False)
-            return entry
+            return self._entries.setdefault(key, _Entry())
 
 
 class CachedRead(Generic[_Args, _Value]):

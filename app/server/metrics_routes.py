@@ -13,6 +13,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Final
 
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
@@ -20,7 +21,7 @@ from starlette.routing import Route
 from compile_hud.app.auth import access
 from compile_hud.app.auth.access import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
 from compile_hud.app.data.operations import OperationalFigures, desk
-from compile_hud.app.server.prometheus import MEDIA_TYPE, exposition
+from compile_hud.app.server.prometheus import exposition
 from compile_hud.app.server.separate_threads import run_separately
 from compile_hud.db.engine.connection_cache import CONNECTION_CACHE
 from compile_hud.db.jobs.health import SchedulerStatus
@@ -81,7 +82,7 @@ async def _for_token_bearers(
 def _metrics(answer: OperationalFigures) -> Response:
     now = datetime.now(timezone.utc)
     text = exposition(answer.operations, results=answer.results, now=now)
-    return PlainTextResponse(text, media_type=MEDIA_TYPE, headers=_HEADERS)
+    return PlainTextResponse(text, media_type=CONTENT_TYPE_PLAIN_0_0_4, headers=_HEADERS)
 
 
 def _readiness(answer: OperationalFigures) -> Response:

@@ -1,21 +1,20 @@
-"""The figures of operators and the newest results as Prometheus text, version 0.0.4. Pure.
-
-https://prometheus.io/docs/instrumenting/exposition_formats/
-"""
+"""The figures of operators and the newest results as Prometheus text. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from compile_hud.app.data.result_figures import ResultFigures
 from compile_hud.db.jobs.health import SchedulerState
 from compile_hud.db.jobs.operations import Operations
 from compile_hud.db.jobs.queue import JobState
 
-MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 # The name and the help text of each metric of a trend.
 _RESULTS: Final = {
     "speedup": (
@@ -42,13 +41,14 @@ _NO_RESULTS: Final = ResultFigures()
 Point = tuple[dict[str, str], float]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricFamily:
-    """A metric with its help text."""
+class _Figures(Collector):
+    """The families that have a point, as the library collects them."""
 
-    name: str
-    text: str
-    points: tuple[Point, ...]
+    def __init__(self, families: Iterable[GaugeMetricFamily]) -> None:
+        self._families = [family for family in families if family.samples]
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        return self._families
 
 
 def exposition(
@@ -59,26 +59,28 @@ def exposition(
     if operations is not None:
         families += [*_of_store(operations), *_of_schedulers(operations, now=now)]
         families += _of_results(results, now=now)
-    return "".join(_lines(families))
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Figures(families))
+    return generate_latest(registry).decode("utf-8")
 
 
-def _of_store(operations: Operations) -> Iterator[MetricFamily]:
+def _of_store(operations: Operations) -> Iterator[GaugeMetricFamily]:
     yield _one(
         "hud_store_generation", "Increases with every write.", float(operations.store_version)
     )
     yield _one("hud_runs_running", "Runs in progress.", float(operations.health.num_running))
-    yield MetricFamily(
-        name="hud_jobs",
-        text="Jobs by state.",
-        points=tuple(
+    yield _gauge(
+        "hud_jobs",
+        "Jobs by state.",
+        points=(
             ({"state": state}, float(operations.health.num_jobs.get(state, 0)))
             for state in JobState
         ),
     )
-    yield MetricFamily(
-        name="hud_last_run_timestamp_seconds",
-        text="When the newest finished run began.",
-        points=tuple(
+    yield _gauge(
+        "hud_last_run_timestamp_seconds",
+        "When the newest finished run began.",
+        points=(
             (
                 {"machine": last.machine, "suite": last.suite, "toolchain": last.toolchain},
                 last.started_at.timestamp(),
@@ -86,38 +88,41 @@ def _of_store(operations: Operations) -> Iterator[MetricFamily]:
             for last in operations.last_runs
         ),
     )
-    yield MetricFamily(
-        name="hud_alerts",
-        text="Alerts by state and verdict, without the muted ones.",
-        points=tuple(
+    yield _gauge(
+        "hud_alerts",
+        "Alerts by state and verdict, without the muted ones.",
+        points=(
             ({"state": state, "verdict": verdict}, float(number))
             for (state, verdict), number in sorted(operations.num_alerts.items())
         ),
     )
-    yield MetricFamily(
-        name="hud_muted_alerts",
-        text="Muted alerts by state and verdict.",
-        points=tuple(
+    yield _gauge(
+        "hud_muted_alerts",
+        "Muted alerts by state and verdict.",
+        points=(
             ({"state": state, "verdict": verdict}, float(number))
             for (state, verdict), number in sorted(operations.num_muted_alerts.items())
         ),
     )
-    yield MetricFamily(
-        name="hud_notifications",
-        text="Notifications by receiver and state; dead ones failed for good.",
-        points=tuple(
+    yield _gauge(
+        "hud_notifications",
+        "Notifications by receiver and state; dead ones failed for good.",
+        points=(
             ({"receiver": receiver, "state": state}, float(number))
             for (receiver, state), number in sorted(operations.num_notifications.items())
         ),
     )
 
 
-def _of_schedulers(operations: Operations, *, now: datetime) -> Iterator[MetricFamily]:
+def _of_schedulers(operations: Operations, *, now: datetime) -> Iterator[GaugeMetricFamily]:
     schedulers = operations.health.schedulers
 
-    def each(name: str, text: str, values: Iterable[tuple[SchedulerState, float]]) -> MetricFamily:
-        points = tuple(({"machine": item.machine}, value) for item, value in values)
-        return MetricFamily(name=name, text=text, points=points)
+    def each(
+        name: str, text: str, values: Iterable[tuple[SchedulerState, float]]
+    ) -> GaugeMetricFamily:
+        return _gauge(
+            name, text, points=(({"machine": item.machine}, value) for item, value in values)
+        )
 
     yield each(
         "hud_scheduler_up",
@@ -139,10 +144,10 @@ def _of_schedulers(operations: Operations, *, now: datetime) -> Iterator[MetricF
         "Results that were set aside as broken.",
         ((item, float(item.num_broken)) for item in schedulers),
     )
-    yield MetricFamily(
-        name="hud_schedule_next_timestamp_seconds",
-        text="When a schedule fires next.",
-        points=tuple(
+    yield _gauge(
+        "hud_schedule_next_timestamp_seconds",
+        "When a schedule fires next.",
+        points=(
             ({"machine": item.machine, "schedule": rule.name}, rule.next_at.timestamp())
             for item in schedulers
             for rule in item.schedules
@@ -150,10 +155,10 @@ def _of_schedulers(operations: Operations, *, now: datetime) -> Iterator[MetricF
         ),
     )
     for name, text in (("free", "Bytes free on a disk."), ("total", "Bytes of a disk.")):
-        yield MetricFamily(
-            name=f"hud_disk_{name}_bytes",
-            text=text,
-            points=tuple(
+        yield _gauge(
+            f"hud_disk_{name}_bytes",
+            text,
+            points=(
                 (
                     {"machine": item.machine, "disk": disk.name},
                     float(disk.free_bytes if name == "free" else disk.total_bytes),
@@ -164,7 +169,7 @@ def _of_schedulers(operations: Operations, *, now: datetime) -> Iterator[MetricF
         )
 
 
-def _of_results(results: ResultFigures, *, now: datetime) -> Iterator[MetricFamily]:
+def _of_results(results: ResultFigures, *, now: datetime) -> Iterator[GaugeMetricFamily]:
     for metric, (name, text) in _RESULTS.items():
         yield _of_values(name, text, results, metric=metric)
     for name, text, field in (
@@ -172,10 +177,10 @@ def _of_results(results: ResultFigures, *, now: datetime) -> Iterator[MetricFami
         ("hud_models", "Models with a result, in the cohort or not.", "num_subjects"),
     ):
         yield _of_values(name, text, results, metric="speedup", field=field)
-    yield MetricFamily(
-        name="hud_open_alerts",
-        text="Ongoing regressions by severity, without the muted ones.",
-        points=tuple(
+    yield _gauge(
+        "hud_open_alerts",
+        "Ongoing regressions by severity, without the muted ones.",
+        points=(
             ({"machine": machine, "severity": severity}, float(number))
             for (machine, severity), number in results.num_open(now=now).items()
         ),
@@ -184,8 +189,8 @@ def _of_results(results: ResultFigures, *, now: datetime) -> Iterator[MetricFami
 
 def _of_values(
     name: str, text: str, results: ResultFigures, *, metric: str, field: str = "value"
-) -> MetricFamily:
-    points = tuple(
+) -> GaugeMetricFamily:
+    points = (
         (
             {
                 "machine": machine,
@@ -200,22 +205,15 @@ def _of_values(
         for value in values
         if value.metric == metric
     )
-    return MetricFamily(name=name, text=text, points=points)
+    return _gauge(name, text, points=points)
 
 
-def _one(name: str, text: str, value: float) -> MetricFamily:
-    return MetricFamily(name=name, text=text, points=(({}, value),))
+def _one(name: str, text: str, value: float) -> GaugeMetricFamily:
+    return _gauge(name, text, points=[({}, value)])
 
 
-def _lines(families: Iterable[MetricFamily]) -> Iterator[str]:
-    for family in families:
-        if not family.points:
-            continue
-        yield f"# HELP {family.name} {family.text}\n# TYPE {family.name} gauge\n"
-        for labels, value in family.points:
-            named = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
-            yield f"{family.name}{{{named}}} {value!r}\n" if named else f"{family.name} {value!r}\n"
-
-
-def _escaped(text: str) -> str:
-    return str(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+def _gauge(name: str, text: str, *, points: Iterable[Point]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, text)
+    for labels, value in points:
+        family.add_sample(name, labels, value)
+    return family

@@ -10,6 +10,7 @@ details of a result), and compare among equals.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -19,6 +20,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
+
+import psutil
 
 from benchmarks.gpu.chunks import Work
 from compile_hud.db.records.results import CaseResult, Outcome
@@ -169,12 +172,10 @@ class HostLane:
     def _signal(self, number: signal.Signals) -> None:
         if self._host.pid is None:
             return
-        for pid in descendants(self._host.pid):
-            try:
-                os.kill(pid, number)
-            except ProcessLookupError:
-                # The process ended meanwhile.
-                continue
+        for process in descendants(self._host.pid):
+            # The process may have ended meanwhile.
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(number)
 
     def close(self) -> None:
         """End the host and its processes, and remove their files."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
+from cachetools import LRUCache
 from sqlalchemy import Select, delete, exists, insert, select
 from sqlalchemy.engine import Connection
 
@@ -20,25 +20,9 @@ from compile_hud.db.schema.tables import PlanTable, RunTable
 _MAX_CACHED_PLANS: Final = 32
 
 
-class _PlanCache:
-    """The plans read last, by the hash of their content, which is the same in any store."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._plans: OrderedDict[str, tuple[Case, ...]] = OrderedDict()
-
-    def get(self, hashes: Collection[str]) -> dict[str, tuple[Case, ...]]:
-        with self._lock:
-            return {name: self._plans[name] for name in hashes if name in self._plans}
-
-    def add(self, plans: Mapping[str, tuple[Case, ...]]) -> None:
-        with self._lock:
-            self._plans.update(plans)
-            while len(self._plans) > _MAX_CACHED_PLANS:
-                self._plans.popitem(last=False)
-
-
-_PLAN_CACHE: Final = _PlanCache()
+# The plans read last, by the hash of their content, which is the same in any store.
+_PLANS: Final[LRUCache[str, tuple[Case, ...]]] = LRUCache(_MAX_CACHED_PLANS)
+_LOCK: Final = threading.Lock()
 
 
 def put_plan(connection: Connection, plan: Sequence[Case]) -> None:
@@ -71,13 +55,15 @@ def remove_unused_plan(connection: Connection, name: str) -> None:
 
 def read_plans(connection: Connection, hashes: Collection[str]) -> dict[str, tuple[Case, ...]]:
     """Return the plans with these hashes; runs with equal plans share one tuple."""
-    plans = _PLAN_CACHE.get(hashes)
+    with _LOCK:
+        plans = {name: _PLANS[name] for name in hashes if name in _PLANS}
     missing = sorted(set(hashes) - plans.keys())
     if not missing:
         return plans
     rows = connection.execute(select(PlanTable).where(PlanTable.c.hash.in_(missing)))
     read = {row.hash: tuple(Case.from_json(item) for item in row.cases) for row in rows}
-    _PLAN_CACHE.add(read)
+    with _LOCK:
+        _PLANS.update(read)
     return plans | read
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -13,6 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+import psutil
 
 import compile_hud
 from compile_hud.db.shared.text import masked
@@ -93,9 +96,11 @@ class WorkerHost:
     def widen(self) -> None:
         """Let the running child use all cores that this process may use."""
         if self._host is not None:
-            for pid in descendants(self._host.pid):
-                for thread in _threads(pid):
-                    _set_cores(thread, frozenset(os.sched_getaffinity(0)))
+            for process in descendants(self._host.pid):
+                # A process may end meanwhile.
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    for thread in process.threads():
+                        _set_cores(thread.id, frozenset(os.sched_getaffinity(0)))
 
     def close(self) -> None:
         """End the host, which kills its children when its standard input ends."""
@@ -230,25 +235,11 @@ class WorkerHost:
         }
 
 
-def descendants(pid: int) -> list[int]:
+def descendants(pid: int) -> list[psutil.Process]:
     """Return the processes that `pid` and its children started."""
-    pids: list[int] = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            children = [int(word) for word in task.read_text(encoding="ascii").split()]
-        except OSError:
-            # The thread ended meanwhile.
-            continue
-        for child in children:
-            pids += [child, *descendants(child)]
-    return pids
-
-
-def _threads(pid: int) -> list[int]:
     try:
-        return [int(name) for name in os.listdir(f"/proc/{pid}/task")]
-    except OSError:
-        # The process ended meanwhile.
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
         return []
 
 

@@ -12,8 +12,9 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
+
+import psutil
 
 from compile_hud.db.alerts.action_links import LINK_SECRET_VARIABLE
 from compile_hud.db.jobs.live_log import STATE_VARIABLE
@@ -41,9 +42,6 @@ from compile_hud.runner.system.processes import die_with_parent
 FIRST_RUN = "first run"
 # The server of the dashboard ends its sessions within a second or two.
 _STOP_TIMEOUT_S = 10.0
-# The state of a socket in /proc/net/tcp, by include/net/tcp_states.h of Linux.
-_LISTENING = "0A"
-_TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,27 +259,14 @@ def find_listener(port: int) -> int | None:
 
     Processes of other users are not visible.
     """
-    sockets = {f"socket:[{inode}]" for table in _TABLES for inode in _inodes(table, port=port)}
-    if not sockets:
-        return None
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if any(os.readlink(path) in sockets for path in (folder / "fd").iterdir()):
-                return int(folder.name)
-        except OSError:
-            continue  # it has ended, or belongs to another user
-    return None
-
-
-def _inodes(table: str, *, port: int) -> set[str]:
-    # The second word of a line is the address, the fourth the state, the tenth the inode.
-    try:
-        _, *lines = Path(table).read_text(encoding="ascii").splitlines()
-    except (OSError, ValueError):
-        return set()
-    rows = (line.split() for line in lines)
-    return {
-        row[9]
-        for row in rows
-        if row[3] == _LISTENING and int(row[1].rpartition(":")[2], 16) == port
-    }
+    return next(
+        (
+            item.pid
+            for item in psutil.net_connections("tcp")
+            if item.status == psutil.CONN_LISTEN
+            and item.laddr
+            and item.laddr.port == port
+            and item.pid
+        ),
+        None,
+    )
