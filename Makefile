@@ -66,7 +66,7 @@ check: $(VENV)/.installed ## check format, lint, types, import directions, spell
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/codespell
-	@$(BIN)/python .ci/check_files.py
+	@for hook in trailing-whitespace end-of-file ascii large-files; do $(BIN)/pre-commit run --all-files $$hook || exit 1; done
 	@$(BIN)/python docs/generate.py --check
 	@$(BIN)/python .ci/audit.py
 

@@ -145,12 +145,6 @@ def test_packages_report_that_they_are_typed(package: str) -> None:
     assert text_of(f"{package}/py.typed") == ""
 
 
-@every_file
-def test_open_ends_name_an_issue(name: str) -> None:
-    open_end = re.compile("TO" + r"DO(?!\(#\d+\))|FIX" + "ME|XX" + "X")
-    assert not open_end.findall(text_of(name))
-
-
 @every_worker_file
 def test_worker_side_parses_on_python_3_10(name: str) -> None:
     ast.parse(text_of(name), filename=name, feature_version=(3, 10))
