@@ -58,7 +58,10 @@ def has_words(text: str, fields: Sequence[str]) -> bool:
 
 def printable(text: str, *, allowed: str = "\n") -> str:
     """Return `text` with `?` for each unprintable character, except those in `allowed`."""
-    if text.isprintable():
+    shown = text
+    for sign in allowed:
+        shown = shown.replace(sign, "")
+    if shown.isprintable():
         return text
     return "".join(sign if sign.isprintable() or sign in allowed else "?" for sign in text)
 
