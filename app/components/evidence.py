@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from markupsafe import Markup
+
 from compile_hud.app.ui.html import Cell, HtmlColumn, table
 
 
 def difference_table(
     differences: Mapping[str, Sequence[Any]], *, ends: Sequence[str], label: str
-) -> str:
+) -> Markup:
     """Return a row for each environment fact that differs between two revisions; "" for none."""
     columns = [HtmlColumn(label="differs"), *(HtmlColumn(label=name) for name in ends)]
     rows = [
@@ -20,7 +22,7 @@ def difference_table(
         )
         for name, values in differences.items()
     ]
-    return table(columns, rows, label=label) if rows else ""
+    return table(columns, rows, label=label) if rows else Markup()
 
 
 def _text(value: Any) -> str:

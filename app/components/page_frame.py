@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 import streamlit as st
+from markupsafe import Markup
 
 from compile_hud.app import clock
 from compile_hud.app.auth import access
@@ -15,9 +16,10 @@ from compile_hud.app.data.page_records import Loaded
 from compile_hud.app.data.runs import load_newest_runs
 from compile_hud.app.ui.code import HighlightedCode
 from compile_hud.app.ui.format import duration, moment
-from compile_hud.app.ui.html import banner, button_link, command_line, escaped, link, with_code
+from compile_hud.app.ui.html import banner, button_link
 from compile_hud.app.ui.legend import LegendItem, legend
 from compile_hud.app.ui.progress import Progress, progress_of, running
+from compile_hud.app.ui.templates.environment import render
 from compile_hud.app.ui.urls import RunsState, run_url, runs_url
 from compile_hud.db.errors import NotFoundError, StoreError, StoreLocked, StoreTooNew, StoreTooOld
 from compile_hud.db.records.summaries import RunSummary
@@ -27,8 +29,6 @@ from compile_hud.db.shared.access_rules import Person
 POLL_S = 2.0
 # Each attempt waits up to data.LOCK_TIMEOUT_S for the lock.
 RETRY_S = 5.0
-# The message of a store error may take some lines.
-_LONG_TEXT = 2000
 # Pixels.
 _CODE_HEIGHT = 560
 
@@ -77,10 +77,8 @@ def state_page(
 
     `links` are texts and addresses.
     """
-    content = "".join(f"<p>{with_code(_sentence(item), limit=_LONG_TEXT)}</p>" for item in text)
-    content += "".join(map(command_line, commands))
-    content += "".join(f"<p>{link(words, href)}</p>" for words, href in links)
-    st.html(f'<div class="hud-empty"><h2>{escaped(title)}</h2>{content}</div>')
+    texts = map(_sentence, text)
+    st.html(render("parts.html", "state", title=title, texts=texts, commands=commands, links=links))
 
 
 def not_found_page(title: str, error: NotFoundError) -> None:
@@ -191,7 +189,7 @@ def live(summaries: Sequence[RunSummary], *, known_version: int, known_person: P
         st.html(progress_html(summary, progress_of(summary, now=now)))
 
 
-def progress_html(summary: RunSummary, progress: Progress) -> str:
+def progress_html(summary: RunSummary, progress: Progress) -> Markup:
     """Return the progress of a run as a line of text over a bar."""
     share = progress.num_done / progress.num_planned if progress.num_planned else 0.0
     words = [f"{progress.num_done} of {progress.num_planned} cases"]
@@ -207,12 +205,14 @@ def progress_html(summary: RunSummary, progress: Progress) -> str:
         if progress.left_s is not None:
             words.append(f"about {duration(progress.left_s)} left")
     run = summary.run
-    heading = link(f"Run {run.id}", run_url(run.id))
-    title = escaped(f"suite {run.suite} on {run.machine}, started {moment(run.started_at)}")
-    return (
-        f'<div class="hud-notice" role="status" title="{title}">{heading}'
-        f" ({escaped(run.suite)}, {escaped(run.toolchain)}): {escaped(', '.join(words), limit=400)}"
-        f'<div class="hud-bar"><div style="width:{share:.1%}"></div></div></div>'
+    return render(
+        "parts.html",
+        "progress",
+        run=run,
+        href=run_url(run.id),
+        title=f"suite {run.suite} on {run.machine}, started {moment(run.started_at)}",
+        words=", ".join(words),
+        share=f"{share:.1%}",
     )
 
 

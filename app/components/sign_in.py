@@ -11,10 +11,8 @@ from compile_hud.app import clock
 from compile_hud.app.auth import access
 from compile_hud.app.components.page_frame import state_page
 from compile_hud.app.ui.format import age
-from compile_hud.app.ui.html import escaped, with_code
+from compile_hud.app.ui.templates.environment import render
 from compile_hud.db.shared.access_rules import Person, Role
-
-_LONG_TEXT = 400
 
 
 def wall(person: Person) -> None:
@@ -47,15 +45,15 @@ def foot(person: Person, *, store: str, newest: datetime | None) -> None:
     texts = [f"Compile HUD {importlib.metadata.version('compile-hud')}", f"store {store}"]
     if newest is not None:
         texts.append(f"newest run {age(newest, now=clock.now())}")
-    who = ""
+    advice = ""
     if person.is_signed_in:
-        who = f", signed in as {escaped(person.name)} ({person.role})"
+        texts.append(f"signed in as {person.name} ({person.role})")
     elif has_sign_in:
-        who = ", not signed in"
+        texts.append("not signed in")
     elif is_owned:
-        limits = "" if person.may(Role.TRIAGER) else ", read-only"
-        who = with_code(f"{limits}. {access.LINK_ADVICE}.", limit=_LONG_TEXT)
-    note = f'<div class="note hud-foot">{", ".join(map(escaped, texts))}{who}</div>'
+        texts += [] if person.may(Role.TRIAGER) else ["read-only"]
+        advice = f". {access.LINK_ADVICE}."
+    note = render("parts.html", "foot", facts=", ".join(texts), advice=advice)
     if not (has_sign_in or person.is_signed_in):
         st.html(note)
         return

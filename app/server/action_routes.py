@@ -12,10 +12,9 @@ import functools
 import secrets
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
-from pathlib import Path
-from string import Template
 from urllib.parse import parse_qs
 
+from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -27,7 +26,7 @@ from compile_hud.app.auth.middleware import person_of_request
 from compile_hud.app.data import action_links
 from compile_hud.app.data.action_links import LinkRequest, MeanwhileChanged, ReasonNeeded
 from compile_hud.app.ui.alert_text import alert_text
-from compile_hud.app.ui.html import escaped, with_code
+from compile_hud.app.ui.templates.environment import render
 from compile_hud.app.ui.urls import decide_url
 from compile_hud.db.alerts.action_links import (
     ACTIONS_PATH,
@@ -47,8 +46,6 @@ MAX_WHY_LENGTH = 500
 # proof.
 _MAX_BODY_BYTES = 12 * MAX_WHY_LENGTH + 1000
 _MAX_ALERTS_SHOWN = 10
-_TITLE_LENGTH = 600
-_PAGE = Path(__file__).with_name("action.html")
 _HEADERS = {
     "Cache-Control": "no-store",
     # With no referrer at all, browsers send the form without its origin, which the server checks.
@@ -128,18 +125,18 @@ def _asking(token: str, key: bytes, *, person: Person) -> Response:
     if not request.alerts:
         return _nothing_left(request)
     button, meaning = _WORDS[request.state]
-    label, required = "Reason (stored with the decision)", ""
-    if request.needs_reason:
-        label, required = "Reason (a failure is expected only with one)", " required"
-    content = (
-        f"<p>{escaped(request.title, limit=_TITLE_LENGTH)}</p>{_list(request.alerts)}"
-        f"{_changed_text(request)}<p>{meaning}</p>"
-        '<form method="post" autocomplete="off">'
-        f'<input type="hidden" name="{PROOF}" value="{page_proof(token, key=key)}">'
-        f'<label for="{WHY}">{label}</label>'
-        f'<input id="{WHY}" name="{WHY}" maxlength="{MAX_WHY_LENGTH}"{required}>'
-        f'<p><button type="submit">{button}</button></p></form>'
-        f'<p class="dim">{_author_text(request, person)}</p>'
+    content = render(
+        "actions.html",
+        "question",
+        request=request,
+        listed=_list(request.alerts),
+        button=button,
+        meaning=meaning,
+        proof=page_proof(token, key=key),
+        proof_name=PROOF,
+        why_name=WHY,
+        max_length=MAX_WHY_LENGTH,
+        author_text=_author_text(request, person),
     )
     return _page(f"{button}?", content)
 
@@ -150,7 +147,7 @@ def _perform(token: str, key: bytes, *, form: dict[str, str], person: Person) ->
         text = "Only the button on this link's own page changes anything. Open the link again."
         return _refusal(HTTPStatus.FORBIDDEN, text)
     if access.owner_sign_in() is not None and not person.may(Role.TRIAGER):
-        text = with_code(f"This dashboard is read-only. {access.LINK_ADVICE}.", limit=_TITLE_LENGTH)
+        text = f"This dashboard is read-only. {access.LINK_ADVICE}."
         return _refusal(HTTPStatus.FORBIDDEN, text)
     if not request.alerts:
         return _nothing_left(request)
@@ -165,7 +162,12 @@ def _perform(token: str, key: bytes, *, form: dict[str, str], person: Person) ->
         return _nothing_left(request)
     title = f"Done: {len(request.alerts)} now {request.state}"
     decided = [dataclasses.replace(alert, state=request.state) for alert in request.alerts]
-    return _page(title, f"{_list(decided)}{_changed_text(request)}{_TO_ALERTS}")
+    return _result(title, decided, request=request)
+
+
+def _result(title: str, alerts: Sequence[Alert], *, request: LinkRequest) -> Response:
+    content = render("actions.html", "result", request=request, listed=_list(alerts))
+    return _page(title, content)
 
 
 def _author(request: LinkRequest, person: Person) -> str:
@@ -177,9 +179,8 @@ def _author_text(request: LinkRequest, person: Person) -> str:
     """Return the name in the record, or how to get one on a dashboard of the local user."""
     if access.owner_sign_in() is not None and not person.may(Role.TRIAGER):
         # A link in a message is of another site, so its request comes without the cookie.
-        text = f"The button needs the sign-in of this machine's user. {access.LINK_ADVICE}."
-        return with_code(text, limit=_TITLE_LENGTH)
-    return f'The record names "{escaped(_author(request, person))}" as its author.'
+        return f"The button needs the sign-in of this machine's user. {access.LINK_ADVICE}."
+    return f'The record names "{_author(request, person)}" as its author.'
 
 
 def _load(token: str, key: bytes) -> LinkRequest:
@@ -191,45 +192,29 @@ def _nothing_left(request: LinkRequest) -> Response:
     if not request.settled:
         text = "The alerts of this message changed after it was sent. They are now:"
         return _refusal(HTTPStatus.CONFLICT, text, now=request.changed)
-    content = f"{_list(request.settled)}{_changed_text(request)}{_TO_ALERTS}"
-    return _page(f"Already {request.state}", content)
+    return _result(f"Already {request.state}", request.settled, request=request)
 
 
-_TO_ALERTS = '<p><a href="../alerts">All alerts</a></p>'
-
-
-def _list(alerts: Sequence[Alert]) -> str:
+def _list(alerts: Sequence[Alert]) -> Markup:
+    shown = alerts[:_MAX_ALERTS_SHOWN]
     items = [
-        f'<li><a href="../{escaped(decide_url(alert.id))}">{escaped(alert.case.key)}</a>:'
-        f" {escaped(text.mark)}, {alert.state}</li>"
-        for alert, text in ((alert, alert_text(alert)) for alert in alerts[:_MAX_ALERTS_SHOWN])
+        (decide_url(alert.id), alert.case.key, alert_text(alert).mark, alert.state)
+        for alert in shown
     ]
-    num_left = len(alerts) - len(items)
-    more = f"<li>and {num_left} more</li>" if num_left else ""
-    return f"<ul>{''.join(items)}{more}</ul>" if items else ""
-
-
-def _changed_text(request: LinkRequest) -> str:
-    if not request.changed:
-        return ""
-    text = "more of this message changed after it was sent and stay as they are."
-    return f'<p class="dim">{len(request.changed)} {text}</p>'
+    return render("actions.html", "alerts", items=items, num_left=len(alerts) - len(shown))
 
 
 def _refusal(status: HTTPStatus, text: str, *, now: Sequence[Alert] = ()) -> Response:
     """Return a page with the reason of a refusal, and the alerts as they are `now`."""
     # The path of an unsigned token, even its depth, is a stranger's choice.
-    way = "" if status is HTTPStatus.FORBIDDEN else _TO_ALERTS
-    hint = "<p>Triage is also possible on the dashboard's page of alerts.</p>"
-    content = f"<p>{text}</p>{_list(now)}{hint}{way}"
+    has_link = status is not HTTPStatus.FORBIDDEN
+    content = render("actions.html", "refusal", words=text, listed=_list(now), has_link=has_link)
     return _page("Nothing was changed", content, status=status)
 
 
-def _page(title: str, content: str, *, status: HTTPStatus = HTTPStatus.OK) -> Response:
+def _page(title: str, content: Markup, *, status: HTTPStatus = HTTPStatus.OK) -> Response:
     nonce = secrets.token_urlsafe(16)
-    page = Template(_PAGE.read_text(encoding="utf-8")).substitute(
-        title=title, content=content, nonce=nonce
-    )
+    page = render("actions.html", "page", title=title, content=content, nonce=nonce)
     policy = (
         "default-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none';"
         f" style-src 'nonce-{nonce}'"

@@ -14,29 +14,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import streamlit
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from compile_hud.app.ui.theme import STYLE_SHEET
+from compile_hud.app.ui.templates.environment import render
+from compile_hud.app.ui.theme import style_sheet
 
 _STREAMLITS = Path(streamlit.__file__).parent / "static" / "index.html"
-# Each page lies in the folder of the server, also behind a proxy that serves that folder elsewhere.
-_HEAD = (
-    '<head><script>window.__streamlit = {BACKEND_BASE_URL: new URL(".", location.href).href}'
-    "</script>"
-)
-# The style sheet for paper needs to know whether the screen is dark, which only a script can tell.
-_PRINT_MARK = """<script>
-{
-  const mark = () => {
-    const app = document.querySelector(".stApp");
-    if (app) document.documentElement.dataset.scheme = getComputedStyle(app).colorScheme;
-  };
-  addEventListener("beforeprint", mark);
-  matchMedia("print").addEventListener("change", mark);
-}
-</script>"""
 # Nearly every page draws these. Streamlit loads their scripts late and draws a grey bar until then;
 # the page below jumps when they arrive.
 _DRAWN_EVERYWHERE = ("Html", "Selectbox", "BidiComponent")
@@ -57,18 +43,18 @@ def send_shell(_request: Request) -> Response:
 @functools.cache
 def _shell() -> str:
     page = _STREAMLITS.read_text(encoding="utf-8")
-    # Streamlit shows its own name until the page sets a title.
-    page = page.replace("<title>Streamlit</title>", "<title>Compile HUD</title>")
-    # In the body: of two rules of equal strength the later one counts, and Streamlit adds its own
-    # to the head.
-    page = page.replace("<body>", f"<body>{STYLE_SHEET}", 1)
-    preloads = "".join(
-        f'<link rel="modulepreload" crossorigin href="./static/js/{name}">'
-        for name in _preloaded_scripts()
-        if name not in page
-    )
-    page = page.replace("</head>", f"{preloads}{_PRINT_MARK}</head>", 1)
-    return page.replace("<head>", _HEAD, 1)
+    preloaded = [name for name in _preloaded_scripts() if name not in page]
+    # The style sheet is in the body: of two rules of equal strength the later one counts, and
+    # Streamlit adds its own to the head. Streamlit shows its own name until the page sets a title.
+    style = Markup(style_sheet())  # noqa: S704  it consists of constants
+    for anchor, content in (
+        ("<title>Streamlit</title>", render("pages.html", "title")),
+        ("<body>", render("pages.html", "body", style_sheet=style)),
+        ("</head>", render("pages.html", "head_end", preloaded=preloaded)),
+        ("<head>", render("pages.html", "head")),
+    ):
+        page = page.replace(anchor, content, 1)
+    return page
 
 
 def _preloaded_scripts() -> list[str]:

@@ -7,11 +7,8 @@ one window of the browser to another; no other server gets them.
 
 from __future__ import annotations
 
-import html
 import secrets
 from http import HTTPStatus
-from pathlib import Path
-from string import Template
 
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, Response
@@ -19,12 +16,12 @@ from starlette.routing import Route
 
 from compile_hud.app.auth.middleware import guarded
 from compile_hud.app.ui.status_page import status_page
+from compile_hud.app.ui.templates.environment import render
 from compile_hud.app.views.kernels.breakdown import RETENTION_TEXT
 from compile_hud.app.views.kernels.data import perfetto_address, trace_path
 
 _MEDIA_TYPE = "application/gzip"
 _METHODS = ["GET", "HEAD"]
-_PAGE = Path(__file__).with_name("perfetto.html")
 _SAFETY = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 
 
@@ -54,11 +51,13 @@ def perfetto_page(request: Request) -> Response:
     if path is None:
         return _no_trace(result_id)
     nonce = secrets.token_urlsafe(16)
-    page = Template(_PAGE.read_text(encoding="utf-8")).substitute(
+    page = render(
+        "perfetto.html",
+        "page",
         nonce=nonce,
-        trace=html.escape(f"../traces/{result_id}"),
-        name=html.escape(path.name),
-        perfetto=html.escape(perfetto_address()),
+        trace=f"../traces/{result_id}",
+        name=path.name,
+        perfetto=perfetto_address(),
     )
     policy = (
         "default-src 'none'; connect-src 'self'; base-uri 'none'; form-action 'none';"

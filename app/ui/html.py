@@ -1,36 +1,29 @@
-"""HTML of tables and facts. Every text of the store is escaped here, and only here."""
+"""HTML of tables, facts and the small parts of pages, written by templates."""
 
 from __future__ import annotations
 
-import html
+import functools
 import math
-import re
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
+
+from markupsafe import Markup
 
 from compile_hud.app.ui.format import Scale, is_interval, local_moment, moment, scale_for
+from compile_hud.app.ui.templates.environment import render
 from compile_hud.db.records.summaries import ResultSummary
-from compile_hud.db.shared.text import printable, shortened
 
-# A name of 10 kB is cut on the page and in its tooltip; the page of its case has it whole. The
-# title of an event has a case, a commit and a machine, so it gets more characters.
-_TEXT_LIMIT = 240
-_TITLE_LIMIT = 600
-# These are our own texts and commands.
-_LONG_TEXT = 2000
 # Parts of a bar take these shades of theme.py in turn.
 _NUM_SHADES = 6
 # A small trend line in a table shows at least this relative range above and below the median.
 _TREND_MARGIN = 0.1
 # Percent of the height; the lowest number of a trend is visible and no gap.
 _TREND_BASE = 8
-# Characters after which a long word may be broken, by the style of its cell.
-_BREAKS = {"revision": "+@", "symbol": "_:/"}
-# A narrower part has no room for its number; its tooltip has it.
-_LABELLED_SHARE = 0.06
-_PERCENT = re.compile(r"(?<=\d) %")
+# The styles of cells whose text is not written as one line of plain text.
+_FORMS = ("coded", "whole", "revision", "symbol")
 _SINGLE = "one sample has no interval"
 
 
@@ -107,105 +100,87 @@ class Bar:
     parts: tuple[Part, ...]
     whole: float | None = None
 
-
-def escaped(text: str, *, limit: int = _TEXT_LIMIT) -> str:
-    """Return `text` cut to `limit` characters and escaped, `?` for unprintable characters."""
-    # A character that reverses the direction of writing would reverse everything after it too.
-    return html.escape(printable(shortened(text, limit=limit)), quote=True)
-
-
-def with_code(text: str, *, limit: int = _TEXT_LIMIT) -> str:
-    """Return `text` escaped; text between backticks is code."""
-    parts = escaped(text, limit=limit).split("`")
-    if len(parts) % 2 == 0:
-        # The last backtick has no partner.
-        parts[-2:] = ["`".join(parts[-2:])]
-    return "".join(
-        f"<code>{part}</code>" if number % 2 else part for number, part in enumerate(parts)
-    )
+    @property
+    def size(self) -> float:
+        """Return the number of the bar."""
+        return sum(part.size for part in self.parts) if self.whole is None else self.whole
 
 
-def chips(texts: Iterable[str], *, style: str = "") -> str:
+def chips(texts: Iterable[str], *, style: str = "") -> Markup:
     """Return short facts below a heading, each in a frame of its own.
 
     `style` is a class of theme.py.
     """
-    items = "".join(f"<span>{escaped(text)}</span>" for text in texts if text)
-    return f'<div class="{f"hud-chips {style}".strip()}">{items}</div>'
+    return render("parts.html", "chips", texts=texts, style=style)
 
 
-def heading(text: str, *, level: int = 1) -> str:
+def heading(text: str, *, level: int = 1) -> Markup:
     """Return a heading; Streamlit's own would read Markdown in a model's name."""
-    # A percent sign stays on the line of its number.
-    shown = _PERCENT.sub("&nbsp;%", escaped(text))
-    return f'<div class="hud-h{level}" role="heading" aria-level="{level}">{shown}</div>'
+    return render("parts.html", "heading", words=text, level=level)
 
 
-def breadcrumb(steps: Sequence[tuple[str, str]]) -> str:
+def breadcrumb(steps: Sequence[tuple[str, str]]) -> Markup:
     """Return the way to a page: names with their addresses, an empty address for the page itself.
 
     A name is cut to the length of a cell.
     """
-    return f'<nav class="hud-path" aria-label="Breadcrumb"><ol>{_page_items(steps)}</ol></nav>'
+    return render("parts.html", "breadcrumb", pages=steps)
 
 
-def tab_links(tabs: Sequence[tuple[str, str]]) -> str:
+def tab_links(tabs: Sequence[tuple[str, str]]) -> Markup:
     """Return names with their addresses in a row, an empty address for the page itself."""
-    items = _page_items(tabs)
-    return f'<nav class="hud-tabs" aria-label="Pages of the case"><ul>{items}</ul></nav>'
+    return render("parts.html", "tab_links", pages=tabs)
 
 
-def _page_items(pages: Iterable[tuple[str, str]]) -> str:
-    return "".join(
-        f"<li>{link(text, href)}</li>" if href else f'<li aria-current="page">{escaped(text)}</li>'
-        for text, href in pages
-    )
-
-
-def caption(text: str) -> str:
+def caption(text: str) -> Markup:
     """Return the caption of a chart or a table; text between backticks is code.
 
     Streamlit's own caption parses Markdown, which takes time and may misread a name.
     """
-    return f'<div class="hud-caption">{with_code(text, limit=_LONG_TEXT)}</div>'
+    return render("parts.html", "caption", words=text)
 
 
-def command_line(text: str) -> str:
+def note(text: str) -> Markup:
+    """Return a small line of text."""
+    return render("parts.html", "note", words=text)
+
+
+def inline_note(text: str) -> Markup:
+    """Return a small text next to a control."""
+    return render("parts.html", "inline_note", words=text)
+
+
+def keys_legend() -> Markup:
+    """Return the effects of the keys, and the box that turns them off."""
+    return render("parts.html", "keys_legend")
+
+
+def command_line(text: str) -> Markup:
     """Return a command as it is typed; a click selects all of it.
 
     Streamlit's own box loads a highlighter first, for one line.
     """
-    words = " ".join(f"<span>{escaped(word, limit=_LONG_TEXT)}</span>" for word in text.split(" "))
-    return f'<pre class="hud-command">{words}</pre>'
+    return render("parts.html", "command_line", command=text)
 
 
-def link(text: str, href: str) -> str:
-    """Return an escaped link."""
-    return _anchor(escaped(text), href)
+def link(text: str, href: str) -> Markup:
+    """Return a link."""
+    return render("parts.html", "link", words=text, href=href)
 
 
-def button_link(text: str, href: str) -> str:
+def button_link(text: str, href: str) -> Markup:
     """Return a link that looks like a button."""
-    return f'<a class="hud-button" href="{html.escape(href, quote=True)}">{escaped(text)}</a>'
-
-
-def same_page_link(text: str, href: str) -> str:
-    """Return a link to another state of the page, which follows it without loading again.
-
-    The page needs `follow_links` of app/ui/scripts.py.
-    """
-    return f'<a class="hud-here" href="{html.escape(href, quote=True)}">{escaped(text)}</a>'
+    return render("parts.html", "styled_link", words=text, href=href, style="hud-button")
 
 
 def table(
     columns: Sequence[HtmlColumn], rows: Iterable[Sequence[Cell]], *, label: str, style: str = ""
-) -> str:
+) -> Markup:
     """Return a table that scrolls sideways when it is too wide; `label` is for screen readers.
 
     `style` is a class of theme.py: in `lines` the notes are next to their text.
     """
-    body = "".join(_row(row, columns) for row in rows)
-    return _table(columns, f"<tbody>{body}</tbody>", label=label, style=style)
+    return _table(columns, [(None, rows)], label=label, style=style)
 
 
 def sectioned_table(
@@ -215,15 +190,11 @@ def sectioned_table(
     sections: Iterable[tuple[str, int]],
     label: str,
     style: str = "",
-) -> str:
+) -> Markup:
     """Return a table in which a title stands above each section; `sections` count their rows."""
-    bodies, start = [], 0
-    for title, num_rows in sections:
-        own = "".join(_row(row, columns) for row in rows[start : start + num_rows])
-        head = f'<th colspan="{len(columns)}" scope="rowgroup">{escaped(title)}</th>'
-        bodies.append(f'<tbody><tr class="section">{head}</tr>{own}</tbody>')
-        start += num_rows
-    return _table(columns, "".join(bodies), label=label, style=style)
+    left = iter(rows)
+    own = [(title, list(islice(left, num_rows))) for title, num_rows in sections]
+    return _table(columns, own, label=label, style=style)
 
 
 def long_table(
@@ -233,7 +204,7 @@ def long_table(
     label: str,
     num_shown: int,
     rest: str,
-) -> str:
+) -> Markup:
     """Return a table of the first rows; the others are behind a line, `12 further kernels`.
 
     `rest` is the text of that line after the number.
@@ -247,119 +218,49 @@ def long_table(
     )
 
 
-def _table(columns: Sequence[HtmlColumn], bodies: str, *, label: str, style: str = "") -> str:
-    head = "".join(_heading(column) for column in columns)
-    names = f"hud {style}".strip()
-    # A scroll container needs the focus for the arrow keys to move it; a link in it suffices.
-    focus = "" if "<a " in bodies else f' tabindex="0" role="group" aria-label="{escaped(label)}"'
-    return (
-        f'<div class="hud-scroll"{focus}><table class="{names}" aria-label="{escaped(label)}">'
-        f"<thead><tr>{head}</tr></thead>{bodies}</table></div>"
+def _table(
+    columns: Sequence[HtmlColumn],
+    sections: Iterable[tuple[str | None, Iterable[Sequence[Cell]]]],
+    *,
+    label: str,
+    style: str,
+) -> Markup:
+    styles = [_column_style(column) for column in columns]
+    return render(
+        "table.html",
+        "table",
+        columns=list(zip(columns, styles, strict=True)),
+        sections=[(title, _shown_rows(rows, styles)) for title, rows in sections],
+        label=label,
+        style=style,
     )
 
 
-def key_values(pairs: Iterable[tuple[str, Cell]]) -> str:
-    """Return names with their values, as many in a row as fit."""
-    items = "".join(
-        f"<div><dt>{escaped(name)}</dt><dd{_title(value.title)}>{_content(value)}</dd></div>"
-        for name, value in pairs
-    )
-    return f'<dl class="hud-facts">{items}</dl>'
+def _shown_rows(
+    rows: Iterable[Sequence[Cell]], styles: Sequence[str]
+) -> Iterator[list[tuple[Cell, str, str, str]]]:
+    """Yield the cells of each row with their classes, form and trend line."""
+    for row in rows:
+        yield [
+            (
+                cell,
+                *_classes(style, cell.style, bool(cell.trend)),
+                _outline(cell.trend) if cell.trend else "",
+            )
+            for cell, style in zip(row, styles, strict=True)
+        ]
 
 
-def metric_tiles(cards: Iterable[tuple[str, Cell]]) -> str:
-    """Return headline numbers, each with its name above and its notes below."""
-    items = "".join(
-        f'<div class="hud-tile"><div class="name">{escaped(name)}</div>'
-        f'<div class="value {value.style}"{_title(value.title)}>{escaped(value.text)}</div>'
-        f"{_notes(value.notes)}</div>"
-        for name, value in cards
-    )
-    return f'<div class="hud-tiles">{items}</div>'
-
-
-def stack(bars: Sequence[Bar], *, unit: str, label: str) -> str:
-    """Return bars of one scale, each divided into its parts; every part has its number as text."""
-    longest = max((sum(part.size for part in bar.parts) for bar in bars), default=0.0) or 1.0
-    scale = scale_for(unit, [longest])
-    order = {part.name: part.style for bar in bars for part in bar.parts}
-    shades = {
-        name: style or f"p{index % _NUM_SHADES}"
-        for index, (name, style) in enumerate(order.items())
-    }
-    items = "".join(
-        f'<div class="name">{escaped(bar.name)}</div>'
-        f'<div class="bar">{_parts(bar, shades, longest=longest, scale=scale)}</div>'
-        f'<div class="whole">{escaped(scale.text(_whole(bar)))}</div>'
-        for bar in bars
-    )
-    legend = "".join(
-        f'<span><i class="{shades[name]}"></i>{escaped(name)}</span>' for name in order
-    )
-    return (
-        f'<div class="hud-stack" role="img" aria-label="{escaped(label)}">{items}</div>'
-        f'<div class="hud-legend">{escaped(label)}: {legend}</div>'
-    )
-
-
-def _whole(bar: Bar) -> float:
-    return sum(part.size for part in bar.parts) if bar.whole is None else bar.whole
-
-
-def _parts(bar: Bar, shades: Mapping[str, str], *, longest: float, scale: Scale) -> str:
-    return "".join(
-        f'<div class="{shades[part.name]}" style="width:{part.size / longest:.2%}"'
-        f"{_title(f'{part.name}: {scale.text(part.size)}')}>"
-        f"{escaped(scale.number(part.size)) if part.size > _LABELLED_SHARE * longest else ''}</div>"
-        for part in bar.parts
-    )
-
-
-def two_columns(wide: str, narrow: str) -> str:
-    """Return two pieces of HTML side by side, stacked in a narrow window."""
-    return f'<div class="hud-beside"><div>{wide}</div><div>{narrow}</div></div>'
-
-
-def grid(pieces: Iterable[tuple[str, str]]) -> str:
-    """Return pieces of HTML, each under its name, as many in a row as fit."""
-    items = "".join(
-        f'<div><div class="name">{escaped(name)}</div>{content}</div>' for name, content in pieces
-    )
-    return f'<div class="hud-abreast">{items}</div>'
-
-
-def collapsible(summary: str, content: str) -> str:
-    """Return `content` (HTML) behind a line that opens it."""
-    return f'<details class="hud"><summary>{escaped(summary)}</summary>{content}</details>'
-
-
-def banner(*texts: str, style: str = "") -> str:
-    """Return a quiet frame with a line for each text; text between backticks is code."""
-    lines = (with_code(text, limit=_TITLE_LIMIT) for text in texts)
-    content = "".join(f'<div class="hud-line">{line}</div>' for line in lines)
-    return f'<div class="hud-notice {style}" role="status">{content}</div>'
-
-
-def _heading(column: HtmlColumn) -> str:
-    named = _class(_column_style(column))
-    content = escaped(column.label)
-    if column.href:
-        content = same_page_link(column.label, column.href)
-    order = f' aria-sort="{column.order}"' if column.order else ""
-    return f'<th scope="col"{named}{order}{_title(column.title)}>{content}</th>'
-
-
-def _row(row: Sequence[Cell], columns: Sequence[HtmlColumn]) -> str:
-    cells = "".join(_cell(cell, column) for cell, column in zip(row, columns, strict=True))
-    return f"<tr>{cells}</tr>"
-
-
-def _cell(cell: Cell, column: HtmlColumn) -> str:
-    content = _content(cell)
+@functools.lru_cache(maxsize=1024)
+def _classes(column: str, style: str, has_trend: bool) -> tuple[str, str]:
+    """Return the classes of a cell, and the form of its text."""
     # A browser finds a named cell sooner than one that holds a line.
-    line = "trend" if cell.trend else ""
-    named = _class(" ".join(filter(None, (_column_style(column), cell.style, line))))
-    return f"<td{named}{_title(cell.title)}>{content}</td>"
+    return " ".join(filter(None, (column, style, "trend" if has_trend else ""))), _form(style)
+
+
+def _form(style: str) -> str:
+    styles = style.split()
+    return " ".join([name for name in _FORMS if name in styles]) if styles else ""
 
 
 def _column_style(column: HtmlColumn) -> str:
@@ -371,21 +272,8 @@ def _column_style(column: HtmlColumn) -> str:
     return " ".join(name for name, is_so in names if is_so)
 
 
-def _content(cell: Cell) -> str:
-    styles = cell.style.split()
-    # A text that is to be read whole has no link.
-    is_whole = "whole" in styles
-    shown = with_code if "coded" in styles else escaped
-    text = shown(cell.text, limit=_TITLE_LIMIT if is_whole else _TEXT_LIMIT)
-    for sign in "".join(_BREAKS.get(style, "") for style in styles):
-        text = text.replace(sign, f"{sign}<wbr>")
-    if cell.href and not is_whole:
-        text = _anchor(text, cell.href)
-    return f'{small_trend(cell.trend)}<div class="text">{text}</div>{_notes(cell.notes)}'
-
-
-def small_trend(values: Sequence[float], *, least_range: float = _TREND_MARGIN) -> str:
-    """Return a line of `values` as the outline of a box; "" for fewer than two values.
+def _outline(values: Sequence[float], *, least_range: float = _TREND_MARGIN) -> str:
+    """Return a line of `values` as the corners of a polygon; "" for fewer than two values.
 
     Above and below the median it shows at least the relative `least_range`.
     """
@@ -397,32 +285,67 @@ def small_trend(values: Sequence[float], *, least_range: float = _TREND_MARGIN) 
     margin = least_range * abs(middle)
     low, high = min(middle - margin, *numbers), max(middle + margin, *numbers)
     share = [(high - value) / ((high - low) or 1.0) for value in numbers]
-    step, room = 100 / (len(numbers) - 1), 100 - _TREND_BASE
-    line = ", ".join(f"{index * step:.1f}% {room * part:.0f}%" for index, part in enumerate(share))
-    return f'<div class="hud-trend" style="clip-path:polygon({line}, 100% 100%, 0% 100%)"></div>'
+    room, lefts = 100 - _TREND_BASE, _lefts(len(numbers))
+    return ", ".join(f"{left} {room * part:.0f}%" for left, part in zip(lefts, share, strict=True))
 
 
-def _notes(notes: Iterable[Note]) -> str:
-    return "".join(
-        f'<div class="{note.style}">{_linked(note.text, note.href)}</div>' for note in notes
+@functools.lru_cache(maxsize=64)
+def _lefts(number: int) -> tuple[str, ...]:
+    """Return the distances of `number` points of a line from its left end."""
+    return tuple(f"{100 / (number - 1) * index:.1f}%" for index in range(number))
+
+
+def small_trend(values: Sequence[float], *, least_range: float) -> Markup:
+    """Return a line of `values` as the outline of a box; "" for fewer than two values.
+
+    Above and below the median it shows at least the relative `least_range`.
+    """
+    return render("table.html", "trend", line=_outline(values, least_range=least_range))
+
+
+def key_values(pairs: Iterable[tuple[str, Cell]]) -> Markup:
+    """Return names with their values, as many in a row as fit."""
+    shown = ((name, cell, _form(cell.style), _outline(cell.trend)) for name, cell in pairs)
+    return render("table.html", "facts", pairs=shown)
+
+
+def metric_tiles(cards: Iterable[tuple[str, Cell]]) -> Markup:
+    """Return headline numbers, each with its name above and its notes below."""
+    return render("table.html", "tiles", cards=cards)
+
+
+def stack(bars: Sequence[Bar], *, unit: str, label: str) -> Markup:
+    """Return bars of one scale, each divided into its parts; every part has its number as text."""
+    longest = max((sum(part.size for part in bar.parts) for bar in bars), default=0.0) or 1.0
+    order = {part.name: part.style for bar in bars for part in bar.parts}
+    shades = {
+        name: style or f"p{index % _NUM_SHADES}"
+        for index, (name, style) in enumerate(order.items())
+    }
+    scale = scale_for(unit, [longest])
+    return render(
+        "bars.html", "stack", bars=bars, shades=shades, longest=longest, scale=scale, label=label
     )
 
 
-def _anchor(content: str, href: str) -> str:
-    return f'<a href="{html.escape(href, quote=True)}">{content}</a>'
+def two_columns(wide: Markup, narrow: Markup) -> Markup:
+    """Return two pieces of HTML side by side, stacked in a narrow window."""
+    return render("parts.html", "two_columns", wide=wide, narrow=narrow)
 
 
-def _linked(text: str, href: str) -> str:
-    return link(text, href) if href else escaped(text)
+def grid(pieces: Iterable[tuple[str, Markup]]) -> Markup:
+    """Return pieces of HTML, each under its name, as many in a row as fit."""
+    return render("parts.html", "grid", pieces=pieces)
 
 
-def _class(style: str) -> str:
-    # The browser checks every attribute of every cell, an empty one too.
-    return f' class="{style}"' if style else ""
+def collapsible(summary: str, content: Markup) -> Markup:
+    """Return `content` behind a line that opens it."""
+    return render("parts.html", "collapsible", summary=summary, content=content)
 
 
-def _title(text: str) -> str:
-    return f' title="{escaped(text, limit=_TITLE_LIMIT)}"' if text else ""
+def banner(*texts: str, style: str = "") -> Markup:
+    """Return a quiet frame with a line for each text; text between backticks is code."""
+    return render("parts.html", "banner", texts=texts, style=style)
 
 
 WARNINGS_COLUMN = HtmlColumn(label="warnings", is_number=True)

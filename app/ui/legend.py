@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from compile_hud.app.ui.html import escaped
+from markupsafe import Markup
+
+from compile_hud.app.ui.templates.environment import render
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,13 +21,10 @@ class LegendItem:
     text: str
 
 
-def legend(items: Iterable[LegendItem]) -> str:
+def legend(items: Iterable[LegendItem]) -> Markup:
     """Return the signs of a chart in a row, each before its words; "" for none."""
-    shown = "".join(
-        f'<li class="hud-sign"><i class="{_style(item.sign)}"></i>{escaped(item.text)}</li>'
-        for item in items
-    )
-    return f'<ul class="hud-signs" aria-label="Legend">{shown}</ul>' if shown else ""
+    shown = [(_style(item.sign), item.text) for item in items]
+    return render("bars.html", "legend", items=shown) if shown else Markup()
 
 
 def _style(sign: str) -> str:

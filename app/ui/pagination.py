@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import streamlit as st
+from markupsafe import Markup
 
-from compile_hud.app.ui.html import escaped
+from compile_hud.app.ui.templates.environment import render
 from compile_hud.app.ui.urls import ALL_ROWS
 
 # This is two screenfuls.
@@ -39,12 +40,12 @@ class FirstRows:
         return NUM_FIRST if self.is_long and self.requested != ALL_ROWS else self.num_rows
 
 
-def first_note(rows: FirstRows, *, order: str) -> str:
-    """Return, as HTML, a note on the rows that are shown, in this `order`; "" if all are."""
+def first_note(rows: FirstRows, *, order: str) -> Markup:
+    """Return a note on the rows that are shown, in this `order`; "" if all are."""
     if rows.num_shown == rows.num_rows:
-        return ""
+        return Markup()
     text = f"The first {rows.num_shown} of {rows.num_rows:,}: {order}. "
-    return f'<div class="hud-legend">{escaped(text)}Finding in the page finds these alone.</div>'
+    return render("parts.html", "first_rows", words=text)
 
 
 def show_rest(rows: FirstRows) -> None:

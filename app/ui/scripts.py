@@ -9,13 +9,6 @@ import streamlit as st
 
 _FOLDER = Path(__file__).parent
 _HERE = "here"
-# The effect of each key, and the box that turns them off: single letters disturb speech input.
-KEYS_LEGEND = (
-    '<div class="hud-legend"><label><input type="checkbox" class="hud-keys" checked> keys</label>'
-    " <span><kbd>j</kbd> <kbd>k</kbd> next, previous</span><span><kbd>Enter</kbd> opens</span>"
-    "<span><kbd>x</kbd> selects</span><span><kbd>d</kbd> triages</span>"
-    "<span><kbd>/</kbd> searches</span></div>"
-)
 
 
 def keys() -> None:

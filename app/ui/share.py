@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from compile_hud.app.ui.scripts import script
+from compile_hud.app.ui.templates.environment import render
 from compile_hud.db.shared.text import one_line
 
 # Our Markdown has this for the address at which the browser shows the page.
@@ -53,14 +54,9 @@ def show_share(share: Share) -> None:
     acts += ["markdown"] if share.markdown else []
     acts += ["command"] if share.command else []
     acts += ["png", "svg"] if share.chart else []
-    buttons = "".join(
-        f'<button type="button" data-act="{act}" data-done="{done}">{label}</button>'
-        for act in acts
-        for label, done in (_ACTS[act],)
-    )
     mount = st.components.v2.component(
         f"hud_share_{'_'.join(acts)}",
-        html=f'<div class="row">{buttons}<span role="status"></span></div>',
+        html=render("parts.html", "share", acts=[(act, *_ACTS[act]) for act in acts]),
         css=_STYLES,
         js=script("share"),
     )

@@ -7,8 +7,12 @@ common kind of colour blindness (Okabe and Ito).
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 
+from compile_hud.app.ui.templates.environment import render
 from compile_hud.db.records.results import Verdict
 
 # Of middling lightness, so that one chart is readable on a light and on a dark page.
@@ -102,78 +106,90 @@ _SHAPE_PATHS = {
 }
 
 
-def _shape(name: str, colour: str) -> str:
-    return f'<path d="{_SHAPE_PATHS[name]}" fill="{colour}"/>'
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """A part of a sign: a path that is filled, or a stroke of `width`.
+
+    A turned one stands on its corner.
+    """
+
+    path: str
+    fill: str = "none"
+    stroke: str = ""
+    width: float = 1.5
+    dash: str = ""
+    opacity: float = 1
+    is_turned: bool = False
 
 
-def _stroke(path: str, colour: str, *, width: float = 1.5, dash: str = "") -> str:
-    dashes = f' stroke-dasharray="{dash}"' if dash else ""
-    return f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="{width}"{dashes}/>'
+def _shape(name: str, colour: str) -> Shape:
+    return Shape(path=_SHAPE_PATHS[name], fill=colour)
 
 
-def _shade(colour: str, opacity: float) -> str:
-    return f'<path d="M0 0h22v12h-22z" fill="{colour}" opacity="{opacity}"/>'
+def _stroke(path: str, *, colour: str = NEUTRAL, width: float = 1.5, dash: str = "") -> Shape:
+    return Shape(path=path, stroke=colour, width=width, dash=dash)
+
+
+def _shade(opacity: float, *, colour: str = NEUTRAL) -> Shape:
+    return Shape(path="M0 0h22v12h-22z", fill=colour, opacity=opacity)
+
+
+def _dot(x: float, y: float, radius: float) -> Shape:
+    turn = f"a{radius:g} {radius:g} 0 1 0"
+    width = 2 * radius
+    return Shape(path=f"M{x - radius:g} {y}{turn} {width:g} 0{turn}-{width:g} 0z", fill=NEUTRAL)
 
 
 _MIDDLE_LINE, _UPRIGHT = "M0 6h22", "M11 0v12"
-_X_SHAPE = '<g transform="rotate(45 11 6)">{}</g>'
-_RING = "M7 6a4 4 0 1 0 8 0a4 4 0 1 0-8 0z"
-_POINT = '<circle cx="11" cy="6" r="3.2" fill="{}"/>'
+_RING = _SHAPE_PATHS["circle"]
+_POINT = _dot(11, 6, 3.2)
 
 
-def _verdict_signs(name: str, colour: str) -> dict[str, str]:
+def _verdict_signs(name: str, colour: str) -> dict[str, tuple[Shape, ...]]:
     """Return the signs that have the colour of a verdict, by name."""
     return {
-        f"span-{name}": _shade(colour, 0.2) + _stroke("M21 0v12", colour),
-        f"line-{name}": _stroke(_UPRIGHT, colour),
-        f"slope-{name}": _stroke("M1 11L21 1", colour, width=2.5),
-        f"bar-{name}": f'<path d="M1 1.5h20v9h-20z" fill="{colour}"/>',
+        f"span-{name}": (_shade(0.2, colour=colour), _stroke("M21 0v12", colour=colour)),
+        f"line-{name}": (_stroke(_UPRIGHT, colour=colour),),
+        f"slope-{name}": (_stroke("M1 11L21 1", colour=colour, width=2.5),),
+        f"bar-{name}": (Shape(path="M1 1.5h20v9h-20z", fill=colour),),
     }
 
 
 # Each sign of a legend is drawn as its chart draws it: with the same colour, shape, and dash.
 SIGNS = {
-    "point": _POINT.format(NEUTRAL),
-    "point-bar": _stroke(_UPRIGHT, NEUTRAL) + _POINT.format(NEUTRAL),
-    "point-line": _stroke(_MIDDLE_LINE, NEUTRAL) + _POINT.format(NEUTRAL),
-    "point-sizes": (
-        f'<circle cx="4" cy="8" r="2.2" fill="{NEUTRAL}"/>'
-        f'<circle cx="15" cy="6" r="5.5" fill="{NEUTRAL}"/>'
-    ),
-    "samples": "".join(
-        f'<circle cx="{x}" cy="{y}" r="1.7" fill="{NEUTRAL}"/>'
-        for x, y in ((5, 8), (11, 3), (17, 7))
-    ),
-    "hollow": _stroke(_RING, NEUTRAL),
-    "hollow-line": _stroke(_MIDDLE_LINE, NEUTRAL, dash="3 2") + _stroke(_RING, NEUTRAL),
-    "noise": _shade(NEUTRAL, 0.25) + _stroke(_MIDDLE_LINE, NEUTRAL, dash="4 3"),
-    "band": _shade(NEUTRAL, 0.3) + _stroke(_MIDDLE_LINE, NEUTRAL),
-    "dashed": _stroke(_UPRIGHT, NEUTRAL, dash="4 2"),
-    "level": _stroke(_MIDDLE_LINE, NEUTRAL, dash="4 3"),
-    "line": _stroke(_MIDDLE_LINE, NEUTRAL),
-    "roof": _stroke("M1 11L10 3h12", NEUTRAL),
-    "tick": _stroke("M11 6v6", NEUTRAL, width=1),
-    "cross": _X_SHAPE.format(_shape("cross", NEUTRAL)),
-    "cross-open": _X_SHAPE.format(_stroke(_SHAPE_PATHS["cross"], NEUTRAL, width=1)),
-    "diamond": _shape("diamond", NEUTRAL),
-    "diamond-open": _stroke(_SHAPE_PATHS["diamond"], NEUTRAL),
-    "square": _shape("square", NEUTRAL),
-    "up": _shape("triangle-up", REGRESSION),
-    "down": _shape("triangle-down", IMPROVEMENT),
-    "up-grey": _shape("triangle-up", NEUTRAL),
+    "point": (_POINT,),
+    "point-bar": (_stroke(_UPRIGHT), _POINT),
+    "point-line": (_stroke(_MIDDLE_LINE), _POINT),
+    "point-sizes": (_dot(4, 8, 2.2), _dot(15, 6, 5.5)),
+    "samples": (_dot(5, 8, 1.7), _dot(11, 3, 1.7), _dot(17, 7, 1.7)),
+    "hollow": (_stroke(_RING),),
+    "hollow-line": (_stroke(_MIDDLE_LINE, dash="3 2"), _stroke(_RING)),
+    "noise": (_shade(0.25), _stroke(_MIDDLE_LINE, dash="4 3")),
+    "band": (_shade(0.3), _stroke(_MIDDLE_LINE)),
+    "dashed": (_stroke(_UPRIGHT, dash="4 2"),),
+    "level": (_stroke(_MIDDLE_LINE, dash="4 3"),),
+    "line": (_stroke(_MIDDLE_LINE),),
+    "roof": (_stroke("M1 11L10 3h12"),),
+    "tick": (_stroke("M11 6v6", width=1),),
+    "cross": (replace(_shape("cross", NEUTRAL), is_turned=True),),
+    "cross-open": (replace(_stroke(_SHAPE_PATHS["cross"], width=1), is_turned=True),),
+    "diamond": (_shape("diamond", NEUTRAL),),
+    "diamond-open": (_stroke(_SHAPE_PATHS["diamond"]),),
+    "square": (_shape("square", NEUTRAL),),
+    "up": (_shape("triangle-up", REGRESSION),),
+    "down": (_shape("triangle-down", IMPROVEMENT),),
+    "up-grey": (_shape("triangle-up", NEUTRAL),),
     **_verdict_signs("bad", REGRESSION),
     **_verdict_signs("good", IMPROVEMENT),
     **_verdict_signs("grey", NEUTRAL),
-    **{f"kind-{kind}": _shape(shape, KIND_COLOURS[kind]) for kind, shape in KIND_SHAPES.items()},
+    **{f"kind-{kind}": (_shape(shape, KIND_COLOURS[kind]),) for kind, shape in KIND_SHAPES.items()},
 }
 
 
-def _sign_style(name: str, content: str) -> str:
-    svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 22 12">{content}</svg>'
-    return f'.sign-{name} {{ background-image: url("data:image/svg+xml,{quote(svg)}"); }}'
+def _sign_style(name: str, shapes: Sequence[Shape]) -> str:
+    drawn = quote(render("bars.html", "sign", shapes=shapes))
+    return f'.sign-{name} {{ background-image: url("data:image/svg+xml,{drawn}"); }}'
 
-
-_SIGN_STYLES = "\n".join(_sign_style(name, content) for name, content in SIGNS.items())
 
 # The shades of the matrix in percent: links and small notes stand on them.
 _MATRIX_STYLES = "\n".join(
@@ -223,11 +239,7 @@ _PRINT_STYLES = """
 }
 """
 
-# The style sheet is in the document itself (app/server/page_routes.py), so that nothing is drawn
-# without it and then moves.
-STYLE_SHEET = (
-    """
-<style>
+_STYLES = """
 :root {
   --hud-line: color-mix(in srgb, currentColor 14%, transparent);
   --hud-dim: color-mix(in srgb, currentColor 68%, transparent);
@@ -583,16 +595,17 @@ details.hud > summary { cursor: pointer; color: var(--hud-dim); padding: 2px 0; 
   overflow-wrap: anywhere; }
 .hud-h3 { font-size: 1rem; font-weight: 600; padding-top: .3rem; }
 """
-    + _KIND_STYLES
-    + "\n"
-    + _BAR_STYLES
-    + _SIGN_STYLES
-    + _MATRIX_STYLES
-    + _PRINT_STYLES
-    + """
-</style>
-"""
-)
+
+
+@functools.cache
+def style_sheet() -> str:
+    """Return the style sheet of all pages.
+
+    It is in the document itself (app/server/page_routes.py), so that nothing is drawn without it
+    and then moves.
+    """
+    signs = "\n".join(_sign_style(name, shapes) for name, shapes in SIGNS.items())
+    return f"{_STYLES}{_KIND_STYLES}\n{_BAR_STYLES}{signs}{_MATRIX_STYLES}{_PRINT_STYLES}\n"
 
 
 def known_kind(kind: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Browser
 
-from compile_hud.app.ui.theme import STYLE_SHEET
+from compile_hud.app.ui.theme import style_sheet
 from compile_hud.app.ui.urls import ModesState
 from compile_hud.app.views.modes.data import modes_page
 from compile_hud.app.views.modes.tables import (
@@ -55,7 +55,9 @@ def test_the_tables_of_modes_fit(browser: Browser) -> None:
     tables += overview_table(page.in_order, state=ModesState(calls="20000"))
     with window(browser, width=800) as context:
         view = context.new_page()
-        view.set_content(f'{STYLE_SHEET}<div style="width:{_WIDTH}px">{tables}</div>')
+        view.set_content(
+            f'<style>{style_sheet()}</style><div style="width:{_WIDTH}px">{tables}</div>'
+        )
         widths = view.evaluate(
             "[...document.querySelectorAll('.hud-scroll')].map(box => box.scrollWidth)"
         )

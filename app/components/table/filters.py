@@ -10,7 +10,7 @@ import streamlit as st
 
 from compile_hud.app.components.page_frame import choose, or_all, state_page, type_in
 from compile_hud.app.components.shared_filters import choose_range
-from compile_hud.app.ui.html import escaped
+from compile_hud.app.ui.html import note
 from compile_hud.app.ui.urls import end_in, moment_in
 
 
@@ -95,8 +95,7 @@ def show_no_match(bar: FilterBar, num_all: int, *, noun: str) -> None:
 def draw_count(num_shown: int, num_all: int, *, noun: str) -> None:
     """Draw the number of rows that pass the filters, if they exclude any."""
     if num_shown < num_all:
-        text = f"{num_shown:,} of {num_all:,} {noun}"
-        st.html(f'<div class="note">{escaped(text)}</div>')
+        st.html(note(f"{num_shown:,} of {num_all:,} {noun}"))
 
 
 def options_of(values: Iterable[str]) -> tuple[str, ...]:

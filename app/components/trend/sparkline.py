@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from urllib.parse import quote
 
-from compile_hud.app.ui.html import escaped
+from markupsafe import Markup
+
+from compile_hud.app.ui.templates.environment import render
 
 # The units of the picture; the page stretches it.
 _WIDTH, _HEIGHT = 300, 60
@@ -20,7 +22,6 @@ _WIDTH, _HEIGHT = 300, 60
 _MARGIN = 3
 # A smaller change must not fill the height: it is within the noise of most nights.
 _LEAST_RATIO = 1.04
-_BAND_OPACITY = 0.22
 _SAFE = " /:=,.()-"
 
 
@@ -47,26 +48,20 @@ class Sparkline:
     label: str
 
 
-def sparkline_html(line: Sparkline) -> str:
+def sparkline_html(line: Sparkline) -> Markup:
     """Return the line with its axes."""
     low, high = _domain([point.value for point in line.points])
     points = [_placed(point, low=low, high=high) for point in line.points]
-    shapes = "".join(
-        _shape(list(own)) for _, own in groupby(points, key=lambda point: point.segment)
-    )
-    picture = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}"'
-        f' preserveAspectRatio="none">{shapes}</svg>'
-    )
-    mask = f"url('data:image/svg+xml,{quote(picture, safe=_SAFE)}')"
+    segments = [_paths(list(own)) for _, own in groupby(points, key=lambda point: point.segment)]
+    picture = render("bars.html", "spark_picture", width=_WIDTH, height=_HEIGHT, segments=segments)
     last = points[-1]
-    dot = f"left:{100 * last.at / _WIDTH:.1f}%;top:{100 * last.value / _HEIGHT:.1f}%"
-    texts = (("most", line.most), ("least", line.least), ("first", line.first), ("last", line.last))
-    ends = "".join(f'<div class="{name}">{escaped(text)}</div>' for name, text in texts)
-    return (
-        f'<div class="hud-spark" role="img" aria-label="{escaped(line.label)}">'
-        f'<div class="plot"><div class="line" style="mask-image:{mask};-webkit-mask-image:{mask}">'
-        f'</div><i style="{dot}"></i></div>{ends}</div>'
+    return render(
+        "bars.html",
+        "sparkline",
+        line=line,
+        picture=quote(picture, safe=_SAFE),
+        left=f"{100 * last.at / _WIDTH:.1f}%",
+        top=f"{100 * last.value / _HEIGHT:.1f}%",
     )
 
 
@@ -93,24 +88,16 @@ def _placed(point: SparkPoint, *, low: float, high: float) -> SparkPoint:
     )
 
 
-def _shape(points: Sequence[SparkPoint]) -> str:
-    """Return the band and the line of one segment; of a single point a short dash."""
+def _paths(points: Sequence[SparkPoint]) -> tuple[str, str]:
+    """Return the band and the line of one segment; of a single point no band and a short dash."""
     line = _path((point.at, point.value) for point in points)
     if len(points) == 1:
-        return f'<path d="{line}h4" {_STROKE}/>'
-    band = ""
-    if any(point.low != point.high for point in points):
-        upper = [(point.at, point.high) for point in points]
-        lower = [(point.at, point.low) for point in reversed(points)]
-        band = f'<path d="{_path([*upper, *lower])}z" fill-opacity="{_BAND_OPACITY}"/>'
-    return f'{band}<path d="{line}" {_STROKE}/>'
-
-
-# A stretched picture would stretch its strokes too.
-_STROKE = (
-    'fill="none" stroke="#000" stroke-width="1.6" stroke-linejoin="round"'
-    ' vector-effect="non-scaling-stroke"'
-)
+        return "", f"{line}h4"
+    if all(point.low == point.high for point in points):
+        return "", line
+    upper = [(point.at, point.high) for point in points]
+    lower = [(point.at, point.low) for point in reversed(points)]
+    return f"{_path([*upper, *lower])}z", line
 
 
 def _path(places: Iterable[tuple[float, float]]) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import streamlit as st
+from markupsafe import Markup
 
 from compile_hud.app import clock
 from compile_hud.app.data.latest_results import load_open_regressions
 from compile_hud.app.ui.alert_text import alert_text
-from compile_hud.app.ui.html import link
+from compile_hud.app.ui.templates.environment import render
 from compile_hud.app.ui.urls import AlertsState, alerts_url, decide_url
 from compile_hud.db.errors import StoreError
 from compile_hud.db.records.alerts import Alert
@@ -55,11 +56,9 @@ def mark_seen(alerts: Iterable[Alert]) -> None:
         seen.update(alert.id for alert in alerts)
 
 
-def new_alerts_html(new: Sequence[Alert]) -> str:
+def new_alerts_html(new: Sequence[Alert]) -> Markup:
     """Return a line that names the first new alerts, each a link to it."""
-    named = [link(alert_text(alert).title, decide_url(alert.id)) for alert in new[:_NUM_NAMED]]
+    links = [(alert_text(alert).title, decide_url(alert.id)) for alert in new[:_NUM_NAMED]]
     if len(new) > _NUM_NAMED:
-        others = f"{len(new) - _NUM_NAMED} more"
-        named.append(link(others, alerts_url(AlertsState())))
-    title = counted(len(new), "new alert")
-    return f'<div class="hud-notice" role="status">{title}: {", ".join(named)}</div>'
+        links.append((f"{len(new) - _NUM_NAMED} more", alerts_url(AlertsState())))
+    return render("views.html", "new_alerts", title=counted(len(new), "new alert"), links=links)

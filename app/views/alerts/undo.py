@@ -12,7 +12,7 @@ from compile_hud.app import clock
 from compile_hud.app.components.author import remembered_name
 from compile_hud.app.data import triage
 from compile_hud.app.data.triage import DecisionNote, SaveReport, Undo
-from compile_hud.app.ui.html import escaped
+from compile_hud.app.ui.templates.environment import render
 from compile_hud.app.views.alerts.new_alerts import mark_seen
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.shared.text import counted
@@ -116,7 +116,7 @@ def show_undo() -> None:
     # A browser fades an element once, so the style sheet has two fades, and toasts alternate.
     key = f"hud-toast-{toast.number % 2}"
     with st.container(key=key, horizontal=True, vertical_alignment="center", gap="small"):
-        st.html(f'<div role="status">{escaped(toast.text)}</div>', width="content")
+        st.html(render("parts.html", "status", words=toast.text), width="content")
         if toast.undo is not None and st.button("Undo", key="decide-undo", type="tertiary"):
             # The author is the one of the decision.
             problem = triage.take_back(toast.undo, note=DecisionNote(author=remembered_name()))

@@ -23,8 +23,7 @@ from compile_hud.app.components.trend.view import TREND_KEY, show_repro, show_tr
 from compile_hud.app.data.annotations import annotated
 from compile_hud.app.data.commands import repro
 from compile_hud.app.data.page_records import AlertList, AlertPage
-from compile_hud.app.ui.html import caption, chips, heading
-from compile_hud.app.ui.scripts import KEYS_LEGEND
+from compile_hud.app.ui.html import caption, chips, heading, keys_legend
 from compile_hud.app.ui.share import Share, file_name, show_share
 from compile_hud.app.ui.urls import (
     FINDINGS,
@@ -125,10 +124,10 @@ def _show_events(page: AlertList, groups: Sequence[EventGroup]) -> None:
     table = event_grid(groups, severities=page.severities, trends=page.trends, now=clock.now())
     if not access.present().may(Role.TRIAGER):
         draw_table(table, key="events")
-        st.html(KEYS_LEGEND)
+        st.html(keys_legend())
         return
     chosen = draw_choice(table, key="events", ids=[group.key for group in groups])
-    st.html(KEYS_LEGEND)
+    st.html(keys_legend())
     alerts = [alert for group in groups if group.key in chosen for alert in group.alerts]
     if alerts:
         with st.container(key="decide-picked"):

@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
+from markupsafe import Markup
+
 from compile_hud.app.components.matrix.result_matrix import DIMENSIONS
 from compile_hud.app.ui.csv import csv_text
 from compile_hud.app.ui.format import local_moment, moment, percent
@@ -196,7 +198,7 @@ def mean_table(means: Sequence[Mean], *, page: ComparePage) -> str:
     return table(columns, rows, label="geometric means") if rows else ""
 
 
-def suggestions(page: ComparePage, *, summaries: Sequence[RunSummary]) -> str:
+def suggestions(page: ComparePage, *, summaries: Sequence[RunSummary]) -> Markup:
     """Return links to further baselines of the candidate; "" for none.
 
     `summaries` are the newest runs, newest first.
@@ -230,7 +232,7 @@ def suggestions(page: ComparePage, *, summaries: Sequence[RunSummary]) -> str:
         for name, other in by_id.items()
         if other.id != page.baseline.id
     ]
-    return key_values(cells) if cells else ""
+    return key_values(cells) if cells else Markup()
 
 
 def _where(run: Run) -> tuple[str, str]:
@@ -290,11 +292,11 @@ def compared_csv(rows: Iterable[ComparedRow], *, page: ComparePage) -> str:
     )
 
 
-def one_sided_text(page: ComparePage) -> str:
+def one_sided_text(page: ComparePage) -> Markup:
     """Return a folded list of the cases that only one of the runs has; "" without any."""
     rows = [row for row in page.rows if row.is_one_sided]
     if not rows:
-        return ""
+        return Markup()
     cells = [
         (Cell(text=row.candidate_case.key, style="prose"), Cell(text=row.reason)) for row in rows
     ]

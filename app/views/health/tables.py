@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+from markupsafe import Markup
+
 from compile_hud.app.components.table.columns import (
     DataTable,
     Link,
@@ -292,7 +294,7 @@ def receiver_table(page: HealthPage) -> str:
     return _table(columns, rows, label="messages by receiver")
 
 
-def dead_table(dead: Iterable[Notification], *, now: datetime) -> str:
+def dead_table(dead: Iterable[Notification], *, now: datetime) -> Markup:
     """Return a row for each message that failed for good, "" without any."""
     rows = [
         (
@@ -307,5 +309,5 @@ def dead_table(dead: Iterable[Notification], *, now: datetime) -> str:
     return _table(_DEAD_COLUMNS, rows, label="failed messages")
 
 
-def _table(columns: Sequence[HtmlColumn], rows: Sequence[Sequence[Cell]], *, label: str) -> str:
-    return table(columns, rows, label=label) if rows else ""
+def _table(columns: Sequence[HtmlColumn], rows: Sequence[Sequence[Cell]], *, label: str) -> Markup:
+    return table(columns, rows, label=label) if rows else Markup()

@@ -7,6 +7,8 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from markupsafe import Markup
+
 from compile_hud.app.components.evidence import difference_table
 from compile_hud.app.components.table.columns import (
     DataTable,
@@ -139,7 +141,7 @@ def headline(page: DiffPage) -> str:
     return metric_tiles(cards)
 
 
-def sum_table(page: DiffPage) -> str:
+def sum_table(page: DiffPage) -> Markup:
     """Return the changed sums by kind, operator and module, "" for none."""
     rows = [
         (
@@ -155,10 +157,10 @@ def sum_table(page: DiffPage) -> str:
         )
         for item in page.sums
     ]
-    return table(_SUM_COLUMNS, rows, label="sums of kernels") if rows else ""
+    return table(_SUM_COLUMNS, rows, label="sums of kernels") if rows else Markup()
 
 
-def environment_table(page: DiffPage) -> str:
+def environment_table(page: DiffPage) -> Markup:
     """Return the differences between the environments of both runs, "" for none."""
     return difference_table(page.environment, ends=SIDES, label="environment")
 
@@ -219,7 +221,7 @@ def kernel_table(row: DiffRow) -> str:
     )
 
 
-def fact_table(row: DiffRow) -> str:
+def fact_table(row: DiffRow) -> Markup:
     """Return the differences of configuration and launch, "" for none."""
     return difference_table(differing_facts(row), ends=SIDES, label="configuration and launch")
 

@@ -12,8 +12,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from compile_hud.app.ui.html import escaped, link
+from markupsafe import Markup
+
 from compile_hud.app.ui.legend import LegendItem
+from compile_hud.app.ui.templates.environment import render
 from compile_hud.app.ui.theme import VERDICT_STYLES
 from compile_hud.app.ui.urls import KernelDiffState, kernel_diff_url
 from compile_hud.app.views.kernel_diff.records import DiffPage, DiffRow, class_words
@@ -24,7 +26,7 @@ from compile_hud.db.shared.text import counted, one_line, shortened, signed_us
 MAX_BARS = 14
 UNEXPLAINED, DIFFERENCE = "unexplained", "difference"
 LABEL = "us an iteration, candidate less baseline"
-_NAME_LENGTH, _TITLE_LENGTH = 44, 600
+_NAME_LENGTH = 44
 # A share of the width of the bars, for the number to the right of the last.
 _MARGIN = 0.14
 _WORDS = {
@@ -57,6 +59,20 @@ class WaterfallBar:
         return self.start_s + self.size_s
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _DrawnStep:
+    """A bar as it is drawn: its name with the address of its row, and its ends in percent."""
+
+    name: str
+    href: str
+    title: str
+    style: str
+    left: str
+    right: str
+    width: str
+    number: str
+
+
 def waterfall_steps(page: DiffPage) -> list[WaterfallBar]:
     """Return the bars from top to bottom.
 
@@ -86,8 +102,8 @@ def waterfall_steps(page: DiffPage) -> list[WaterfallBar]:
     ]
 
 
-def waterfall(steps: Sequence[WaterfallBar], state: KernelDiffState) -> str:
-    """Return the bars as HTML; the name of a row leads to the page with that row opened."""
+def waterfall(steps: Sequence[WaterfallBar], state: KernelDiffState) -> Markup:
+    """Return the bars; the name of a row leads to the page with that row opened."""
     ends_s = [0.0, *(step.end_s for step in steps)]
     low_s = min(ends_s)
     whole_s = (max(ends_s) - low_s) / (1.0 - _MARGIN) or 1.0
@@ -95,21 +111,22 @@ def waterfall(steps: Sequence[WaterfallBar], state: KernelDiffState) -> str:
     def position(time_s: float) -> str:
         return f"{100 * (time_s - low_s) / whole_s:.2f}%"
 
-    items = []
+    bars = []
     for step in steps:
         left_s, right_s = sorted((step.start_s, step.end_s))
-        width = f"{100 * (right_s - left_s) / whole_s:.2f}%"
-        style = VERDICT_STYLES.get(step.verdict, "")
-        items.append(
-            f'<div class="name">{_name(step, state)}</div>'
-            f'<div class="bar" title="{escaped(_title(step), limit=_TITLE_LENGTH)}">'
-            f'<div class="{style}" style="left:{position(left_s)};width:{width}"></div>'
-            f'<span style="left:{position(right_s)}">{signed_us(step.size_s)}</span></div>'
+        bars.append(
+            _DrawnStep(
+                name=step.name,
+                href=_url(step, state),
+                title=_title(step),
+                style=VERDICT_STYLES.get(step.verdict, ""),
+                left=position(left_s),
+                right=position(right_s),
+                width=f"{100 * (right_s - left_s) / whole_s:.2f}%",
+                number=signed_us(step.size_s),
+            )
         )
-    return (
-        f'<div class="hud-legend">{LABEL}</div><div class="hud-waterfall" role="group"'
-        f' aria-label="{LABEL}" style="--zero:{position(0.0)}">{"".join(items)}</div>'
-    )
+    return render("bars.html", "waterfall", bars=bars, label=LABEL, zero=position(0.0))
 
 
 def waterfall_legend(steps: Sequence[WaterfallBar]) -> tuple[LegendItem, ...]:
@@ -139,10 +156,10 @@ def _step(row: DiffRow) -> WaterfallBar:
     )
 
 
-def _name(step: WaterfallBar, state: KernelDiffState) -> str:
+def _url(step: WaterfallBar, state: KernelDiffState) -> str:
     if step.number is None:
-        return escaped(step.name)
-    return link(step.name, kernel_diff_url(dataclasses.replace(state, row=str(step.number))))
+        return ""
+    return kernel_diff_url(dataclasses.replace(state, row=str(step.number)))
 
 
 def _title(step: WaterfallBar) -> str:

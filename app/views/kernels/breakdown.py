@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from markupsafe import Markup
+
 from compile_hud.app.data.page_records import KernelsPage
 from compile_hud.app.ui.format import quantity, scale_for
-from compile_hud.app.ui.html import Bar, Cell, HtmlColumn, Note, Part, escaped, stack, table
+from compile_hud.app.ui.html import Bar, Cell, HtmlColumn, Note, Part, note, stack, table
 from compile_hud.app.ui.theme import known_kind
 from compile_hud.app.ui.urls import perfetto_url, run_url, trace_url
 from compile_hud.db.records.kernels import IDLE, Kernel, Profile
@@ -40,15 +42,13 @@ def ordered_parts(profile: Profile) -> list[tuple[str, float]]:
     )
 
 
-def parts_bars(profile: Profile, *, is_noisy: bool = False) -> str:
+def parts_bars(profile: Profile, *, is_noisy: bool = False) -> Markup:
     """Return the profiled iteration above the sampled latency, and the cost of profiling.
 
     If recording slowed the host, the latency is above, divided into the parts.
     """
-    bars_html = stack(_bars(profile), unit="s", label="where the time of an iteration goes")
-    texts = profiler_texts(profile, is_noisy=is_noisy)
-    notes = (f'<div class="note">{escaped(text, limit=len(text))}</div>' for text in texts)
-    return bars_html + "".join(notes)
+    bars = stack(_bars(profile), unit="s", label="where the time of an iteration goes")
+    return bars + Markup().join(map(note, profiler_texts(profile, is_noisy=is_noisy)))
 
 
 def _bars(profile: Profile) -> list[Bar]:
@@ -76,7 +76,7 @@ def _bars(profile: Profile) -> list[Bar]:
     return bars
 
 
-def parts_table(profile: Profile) -> str:
+def parts_table(profile: Profile) -> Markup:
     """Return the numbers of the bars; the shares are of all parts together."""
     scale = scale_for("s", [profile.iteration_s])
     whole_s = math.fsum(profile.components_without_profiler.values())

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
+from markupsafe import Markup
 
 from compile_hud.app.ui.format import column_scale, quantity, roofline_text
 from compile_hud.app.ui.html import Cell, HtmlColumn, long_table, table
@@ -178,11 +179,11 @@ def origin_cells(origin: Origin) -> tuple[Cell, ...]:
     )
 
 
-def counter_table(kernel: Kernel) -> str:
+def counter_table(kernel: Kernel) -> Markup:
     """Return the readings of other profilers for a kernel, "" for none."""
     counters = kernel.launch.get(COUNTERS)
     if not isinstance(counters, Mapping) or not counters:
-        return ""
+        return Markup()
     columns = (
         HtmlColumn(label="counter"),
         HtmlColumn(label="value", is_number=True),

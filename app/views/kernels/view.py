@@ -29,6 +29,7 @@ from compile_hud.app.ui.html import (
     command_line,
     heading,
     key_values,
+    note,
     table,
     two_columns,
 )
@@ -166,7 +167,7 @@ def show_table(page: KernelsPage, state: KernelsState) -> None:
     if more := hidden_counters(kernels):
         st.html(caption(more))
     if len(kernels) < len(page.kernels):
-        st.html(f'<div class="note">{len(kernels)} of {len(page.kernels)} rows</div>')
+        st.html(note(f"{len(kernels)} of {len(page.kernels)} rows"))
 
 
 def show_kernel(page: KernelsPage, kernel: Kernel) -> None:

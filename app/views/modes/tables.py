@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from markupsafe import Markup
+
 from compile_hud.app.ui.format import Scale, quantity, scale_for
 from compile_hud.app.ui.html import Cell, HtmlColumn, Note, interval_notes, table
 from compile_hud.app.ui.urls import ModesState, cases_url
@@ -114,7 +116,7 @@ def section_title(section: GroupSection) -> str:
     return f"{label}: {section.answer.title}" if label else section.answer.title
 
 
-def mode_table(group: ModeGroup) -> str:
+def mode_table(group: ModeGroup) -> Markup:
     """Return the results of each mode for the cohort, the fastest first."""
     modes = group.choice.modes
     scale = scale_for("s", [mode.compile_s.value for mode in modes])
@@ -166,7 +168,7 @@ def mode_table(group: ModeGroup) -> str:
     return table(columns, rows, label="modes over the common cohort")
 
 
-def calls_table(group: ModeGroup) -> str:
+def calls_table(group: ModeGroup) -> Markup:
     """Return the best mode by number of calls per process."""
     spans = group.choice.spans
     rows = []

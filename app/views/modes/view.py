@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import streamlit as st
+from markupsafe import Markup
 
 from compile_hud.app import clock
 from compile_hud.app.components.case_filters import (
@@ -109,7 +110,7 @@ def _show_page(page: ModesPage, state: ModesState, *, results: FilteredResults) 
     _show_section(first, state, results=results)
     if others:
         st.html(heading("Other groups", level=2))
-        st.html("".join(_folded(section) for section in others))
+        st.html(Markup().join(_folded(section) for section in others))
 
 
 def _show_section(section: GroupSection, state: ModesState, *, results: FilteredResults) -> None:
@@ -128,7 +129,7 @@ def _show_section(section: GroupSection, state: ModesState, *, results: Filtered
     st.html(caption(MODEL_CAPTION))
 
 
-def _folded(section: GroupSection) -> str:
+def _folded(section: GroupSection) -> Markup:
     content = banner(*section.answer.sentences)
     if section.group.choice.modes:
         content += two_columns(mode_table(section.group), calls_table(section.group))

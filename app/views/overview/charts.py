@@ -10,8 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from markupsafe import Markup
+
 from compile_hud.app.ui.charts import PICK, Row, spans_decades
-from compile_hud.app.ui.html import escaped
+from compile_hud.app.ui.templates.environment import render
 from compile_hud.app.ui.theme import NEUTRAL, VERDICT_COLOURS
 
 # The dashes of the modes, in their order; further ones begin again.
@@ -84,14 +86,10 @@ def trend_spec(plot: TrendPlot, *, is_small: bool) -> dict[str, Any]:
     }
 
 
-def modes_legend(plot: TrendPlot) -> str:
+def modes_legend(plot: TrendPlot) -> Markup:
     """Return the dashes of the modes, for a window that is too narrow for names at the lines."""
-    signs = []
-    for number, line in enumerate(plot.lines):
-        style = f"background:repeating-linear-gradient(90deg,{_stops(number)})"
-        sign = f'<i class="dash" style="{style}"></i>'
-        signs.append(f'<li class="hud-sign">{sign}{escaped(line.text)}</li>')
-    return f'<ul class="hud-signs modes" aria-label="Modes">{"".join(signs)}</ul>'
+    items = [(_stops(number), line.text) for number, line in enumerate(plot.lines)]
+    return render("overview.html", "modes_legend", items=items)
 
 
 def _stops(number: int) -> str:

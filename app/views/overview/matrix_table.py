@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from markupsafe import Markup
+
 from compile_hud.app.components.matrix.order import (
     ALERTS,
     CHANGE,
@@ -15,7 +17,8 @@ from compile_hud.app.components.matrix.order import (
 )
 from compile_hud.app.components.matrix.result_matrix import Matrix
 from compile_hud.app.data.latest_results import NUM_RECENT
-from compile_hud.app.ui.html import caption, escaped, same_page_link, sectioned_table, table
+from compile_hud.app.ui.html import caption, sectioned_table, table
+from compile_hud.app.ui.templates.environment import render
 from compile_hud.app.ui.urls import MATRIX_HEATS, OverviewState, overview_url
 
 LABEL = "latest results, model by variant"
@@ -29,34 +32,24 @@ def matrix_view(state: OverviewState, *, variants: Sequence[str]) -> MatrixView:
     return view if view.column in ("", "model", *variants) else replace(view, sort="")
 
 
-def switches_html(state: OverviewState, *, counts: dict[str, int]) -> str:
+def switches_html(state: OverviewState, *, counts: dict[str, int]) -> Markup:
     """Return the filters of rows with their numbers, and the choice of the shades."""
     rows = [
-        _choice(
+        (
             f"{text} {counts[name]}",
             overview_url(replace(state, only=name)),
-            is_on=state.only == name,
+            state.only == name,
         )
         for name, text in _FILTERS.items()
         if counts[name] or state.only == name
     ]
     heats = [
-        _choice(name, overview_url(replace(state, heat=name)), is_on=state.heat == name)
-        for name in MATRIX_HEATS
+        (name, overview_url(replace(state, heat=name)), state.heat == name) for name in MATRIX_HEATS
     ]
-    return (
-        f'<nav class="hud-switches" aria-label="Rows and shades"><span>rows</span>{"".join(rows)}'
-        f"<span>shade by</span>{''.join(heats)}</nav>"
-    )
+    return render("overview.html", "switches", rows=rows, heats=heats)
 
 
-def _choice(text: str, href: str, *, is_on: bool) -> str:
-    if is_on:
-        return f'<b aria-current="true">{escaped(text)}</b>'
-    return same_page_link(text, href)
-
-
-def matrix_html(matrix: Matrix) -> str:
+def matrix_html(matrix: Matrix) -> Markup:
     """Return the table."""
     if matrix.sections:
         return sectioned_table(
@@ -65,20 +58,14 @@ def matrix_html(matrix: Matrix) -> str:
     return table(matrix.columns, matrix.rows, label=LABEL, style=_STYLE)
 
 
-def legend_html(matrix: Matrix, *, heat: str) -> str:
+def legend_html(matrix: Matrix, *, heat: str) -> Markup:
     """Return the drawn legend of shades and stale cells, and the marks of other revisions."""
-    items = []
-    if heat == VALUE and matrix.bounds is not None:
-        least, most = matrix.bounds
-        items.append(_shades(least, most))
+    ends = None
+    if heat == VALUE:
+        ends = matrix.bounds
     elif heat == CHANGE:
-        items.append(_shades("below 1 %", f"20 % off the median of the last {NUM_RECENT} runs"))
-    if matrix.has_stale:
-        items.append('<li class="hud-sign"><i class="stale"></i>stale: over 36 h older</li>')
-    drawn = f'<ul class="hud-signs" aria-label="Legend">{"".join(items)}</ul>' if items else ""
-    return drawn + (caption(matrix.legend) if matrix.legend else "")
-
-
-def _shades(least: str, most: str) -> str:
-    boxes = "".join(f'<i class="heat{number}"></i>' for number in range(6))
-    return f'<li class="hud-sign shades">{escaped(least)}<span>{boxes}</span>{escaped(most)}</li>'
+        ends = ("below 1 %", f"20 % off the median of the last {NUM_RECENT} runs")
+    drawn = Markup()
+    if ends or matrix.has_stale:
+        drawn = render("overview.html", "matrix_legend", ends=ends, has_stale=matrix.has_stale)
+    return drawn + (caption(matrix.legend) if matrix.legend else Markup())

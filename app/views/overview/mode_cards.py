@@ -6,12 +6,14 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
+from markupsafe import Markup
+
 from compile_hud.app import clock
 from compile_hud.app.components.trend.sparkline import Sparkline, SparkPoint, sparkline_html
 from compile_hud.app.components.trend.window import thinned_indices
 from compile_hud.app.data.page_records import ModeSummary
 from compile_hud.app.ui.format import Scale, moment, outcome_label, scale_for
-from compile_hud.app.ui.html import escaped, heading, link
+from compile_hud.app.ui.templates.environment import render
 from compile_hud.app.ui.urls import OverviewState, TrendsState, cases_url
 from compile_hud.app.views.overview.records import CardFact, ModeCard
 from compile_hud.db.records.alerts import MISSING_WORDS
@@ -25,7 +27,6 @@ from compile_hud.runner.analysis.trends.answers import (
 from compile_hud.runner.analysis.trends.records import ModeTrend, ModeTrends
 
 SPEEDUP = "speedup"
-_TITLE = "speedup over eager in the same process, geometric mean over the models of the cohort"
 _RATIO = Scale(1.0, "x")
 # The other numbers of a card, and their names in it.
 _FACTS = (
@@ -205,14 +206,22 @@ def sparkline_of(trend: ModeTrend, *, trends: ModeTrends) -> Sparkline | None:
     )
 
 
-def cards_html(cards: Sequence[ModeCard]) -> str:
+def cards_html(cards: Sequence[ModeCard]) -> Markup:
     """Return the cards side by side, each phase and device in a row of its own."""
-    rows = []
-    for label, own in groupby(cards, key=lambda card: card.label):
-        content = "".join(map(_card, own))
-        rows.append(heading(label, level=3) if label else "")
-        rows.append(f'<div class="hud-cards">{content}</div>')
-    return "".join(rows)
+    rows = [
+        (label, [(card, _line(card), _pass_share(card)) for card in own])
+        for label, own in groupby(cards, key=lambda card: card.label)
+    ]
+    return render("overview.html", "cards", rows=rows)
+
+
+def _line(card: ModeCard) -> Markup:
+    return sparkline_html(card.line) if card.line else Markup()
+
+
+def _pass_share(card: ModeCard) -> str:
+    """Return the pass rate as the length of a bar."""
+    return f"{card.num_ok / card.num_attempted if card.num_attempted else 0.0:.1%}"
 
 
 def pooled_text(cases: Iterable[Case]) -> str:
@@ -233,57 +242,3 @@ def pooled_text(cases: Iterable[Case]) -> str:
     if not texts:
         return ""
     return f"A model counts with the mean of its {' and '.join(texts)}. Compare > Modes has each."
-
-
-def _card(card: ModeCard) -> str:
-    name = f'<div class="name">{link(card.mode, card.url)}</div>'
-    if card.reason:
-        return (
-            f'<div class="hud-card off"><div class="top">{name}</div>'
-            f'<div class="value quiet">not available</div>'
-            f'<div class="note">{escaped(card.reason)}</div></div>'
-        )
-    style = "value" if card.is_own else "value quiet"
-    return (
-        f'<div class="hud-card"><div class="top">{name}<div class="note">{escaped(card.cohort)}'
-        "</div></div>"
-        f'<div class="main"><span class="{style}" title="{_TITLE}">{escaped(card.speedup)}</span>'
-        f'<span class="note">{escaped(card.interval)}</span>{_change(card.change)}</div>'
-        f"{sparkline_html(card.line) if card.line else _no_line()}"
-        f"{_pass_rate(card)}{_facts(card.facts)}{_notes(card.notes)}</div>"
-    )
-
-
-def _change(fact: CardFact | None) -> str:
-    if fact is None:
-        return ""
-    return f'<span class="delta" title="{escaped(fact.title)}">{escaped(fact.text)}</span>'
-
-
-def _no_line() -> str:
-    return '<div class="hud-spark none">the trend begins with the second run</div>'
-
-
-def _pass_rate(card: ModeCard) -> str:
-    """Return the pass rate as a bar; its text says the same."""
-    share = card.num_ok / card.num_attempted if card.num_attempted else 0.0
-    texts = [escaped(card.pass_text)]
-    texts += [link(text, url) if url else escaped(text) for text, url in card.bad]
-    style = "hud-bar" if card.num_ok == card.num_attempted else "hud-bar part"
-    return (
-        f'<div class="pass"><span>{", ".join(texts)}</span>'
-        f'<div class="{style}"><div style="width:{share:.1%}"></div></div></div>'
-    )
-
-
-def _facts(facts: Iterable[CardFact]) -> str:
-    items = "".join(
-        f'<div title="{escaped(fact.title)}"><dt>{escaped(fact.name)}</dt>'
-        f"<dd>{escaped(fact.text)}</dd></div>"
-        for fact in facts
-    )
-    return f"<dl>{items}</dl>" if items else ""
-
-
-def _notes(notes: Iterable[str]) -> str:
-    return "".join(f'<div class="note">{escaped(note)}</div>' for note in notes)

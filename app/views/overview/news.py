@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
+from markupsafe import Markup
+
 from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.app.ui.format import age, local_moment
-from compile_hud.app.ui.html import escaped, heading, link
+from compile_hud.app.ui.templates.environment import render
 from compile_hud.app.ui.urls import CompareState, compare_url, decide_url
 from compile_hud.app.views.overview.records import News, NewsGroup, StateChange
 from compile_hud.db.records.alerts import Alert, AlertState
@@ -91,20 +93,14 @@ def _alert_line(alert: Alert) -> str:
     return f"{case.model} / {case.variant}, {case.phase}: {alert_text(alert).mark}"
 
 
-def news_html(news: News, *, now: datetime) -> str:
+def news_html(news: News, *, now: datetime) -> Markup:
     """Return the changes side by side, with the comparison of both runs."""
-    content = "".join(map(_group, news.groups))
-    body = f'<div class="hud-news">{content}</div>' if content else ""
-    compared = ""
+    url = ""
     baseline, newest = news.baseline, news.newest
     if baseline is not None and newest is not None and baseline.id != newest.id:
         url = compare_url(CompareState(baseline=baseline.id, candidate=newest.id))
-        compared = link("compare both runs", url)
-    title = heading("What changed", level=2)
-    return (
-        f'<div class="hud-head">{title}{compared}</div>'
-        f'<div class="note">{escaped(_since_text(news, now=now))}</div>{body}'
-    )
+    since = _since_text(news, now=now)
+    return render("overview.html", "news", href=url, since=since, groups=news.groups)
 
 
 def _since_text(news: News, *, now: datetime) -> str:
@@ -118,15 +114,3 @@ def _since_text(news: News, *, now: datetime) -> str:
     if news.baseline.id == newest.id:
         return f"{text}: no new run{'' if news.groups else ', nothing'}."
     return f"{text}{nothing}."
-
-
-def _group(group: NewsGroup) -> str:
-    items = "".join(
-        f"<li>{link(text, href) if href else escaped(text)}</li>" for text, href in group.items
-    )
-    more = group.num_all - len(group.items)
-    rest = f"<li>{more} more</li>" if more else ""
-    number = f" ({group.num_all})" if group.num_all > 1 else ""
-    return (
-        f'<div><div class="name">{escaped(group.title)}{number}</div><ul>{items}{rest}</ul></div>'
-    )

@@ -6,8 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
+from markupsafe import Markup
+
 from compile_hud.app.ui.format import age, moment
-from compile_hud.app.ui.html import Cell, Note, command_line, escaped, key_values, link, with_code
+from compile_hud.app.ui.html import Cell, Note, key_values
+from compile_hud.app.ui.templates.environment import render
 from compile_hud.app.ui.urls import AlertsState, CompareState, alerts_url, compare_url, run_url
 from compile_hud.app.views.overview.records import KINDS, NextStep, OverviewStatus
 from compile_hud.db.records.results import Outcome, RunState
@@ -17,23 +20,22 @@ from compile_hud.db.shared.text import counted, short_revision, shortened
 _REVISION_LENGTH = 32
 
 
-def status_html(status: OverviewStatus, *, now: datetime) -> str:
+def status_html(status: OverviewStatus, *, now: datetime) -> Markup:
     """Return the status line."""
     style, icon = "", "none"
     if status.items:
         style, icon = "bad", "bad"
     elif status.learning:
         icon = "part"
-    title = escaped(status_title(status))
-    if status.items:
-        title = link(status_title(status), alerts_url(AlertsState()))
-    note = status_note(status)
-    return (
-        '<section class="hud-status" aria-label="Status">'
-        f'<div class="lead {style}"><i class="state-{icon}"></i><div>'
-        f'<div class="hud-h1" role="heading" aria-level="1">{title}</div>'
-        f'<div class="note">{escaped(note)}</div></div></div>'
-        f"{key_values(status_facts(status, now=now))}</section>"
+    return render(
+        "overview.html",
+        "status",
+        style=style,
+        icon=icon,
+        title=status_title(status),
+        href=alerts_url(AlertsState()) if status.items else "",
+        words=status_note(status),
+        facts=key_values(status_facts(status, now=now)),
     )
 
 
@@ -117,15 +119,6 @@ def _next_cell(status: OverviewStatus, *, now: datetime) -> Cell:
     )
 
 
-def steps_html(steps: Sequence[NextStep]) -> str:
+def steps_html(steps: Sequence[NextStep]) -> Markup:
     """Return the next steps side by side, each with its settings and its command."""
-    items = "".join(map(_step, steps))
-    return f'<div class="hud-steps" role="list" aria-label="Next steps">{items}</div>'
-
-
-def _step(step: NextStep) -> str:
-    style, end = (' class="done"', " (done)") if step.is_done else ("", "")
-    return (
-        f'<div role="listitem"{style}><div class="name">{escaped(step.title)}{end}</div>'
-        f'<div class="note">{with_code(step.setting)}</div>{command_line(step.command)}</div>'
-    )
+    return render("overview.html", "steps", items=steps)

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 
+from markupsafe import Markup
+
 from compile_hud.app.components.alert_rows import (
     ALERT_COLUMNS,
     IMPROVEMENT_COLUMNS,
@@ -41,7 +43,7 @@ _TEXT_LENGTH = 90
 
 def alert_sections(
     state: OverviewState, alerts: Sequence[Alert], *, now: datetime, names_toolchain: bool = False
-) -> list[str]:
+) -> list[Markup]:
     """Return the open alerts that need no attention, each kind behind a fold.
 
     These are muted regressions, changes of the machine, and improvements. `names_toolchain` adds
@@ -106,7 +108,7 @@ def _concerns(state: OverviewState, alert: Alert) -> bool:
 
 def _alert_table(
     alerts: Sequence[Alert], *, now: datetime, names_toolchain: bool, label: str
-) -> str:
+) -> Markup:
     is_better = all(alert.verdict is Verdict.IMPROVEMENT for alert in alerts)
     columns = IMPROVEMENT_COLUMNS if is_better else ALERT_COLUMNS
     rows = [alert_row(alert, now=now, names_toolchain=names_toolchain) for alert in alerts]

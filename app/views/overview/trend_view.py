@@ -6,6 +6,7 @@ import dataclasses
 import functools
 
 import streamlit as st
+from markupsafe import Markup
 
 from compile_hud.app import clock
 from compile_hud.app.auth import access
@@ -15,7 +16,7 @@ from compile_hud.app.data import store
 from compile_hud.app.data.cache import computed_once, shared_value
 from compile_hud.app.data.page_records import Loaded
 from compile_hud.app.ui.charts import PICK, picked
-from compile_hud.app.ui.html import caption, heading, link
+from compile_hud.app.ui.html import caption, heading
 from compile_hud.app.ui.share import go
 from compile_hud.app.ui.urls import (
     OVERVIEW_TRENDS,
@@ -26,7 +27,12 @@ from compile_hud.app.ui.urls import (
     run_url,
 )
 from compile_hud.app.views.alerts.undo import acknowledge
-from compile_hud.app.views.overview.attention import attention_heading, event_html, nothing_text
+from compile_hud.app.views.overview.attention import (
+    attention_heading,
+    event_html,
+    head,
+    nothing_text,
+)
 from compile_hud.app.views.overview.charts import TrendPlot, modes_legend, trend_spec
 from compile_hud.app.views.overview.data import load_attention
 from compile_hud.app.views.overview.records import AttentionItem, OverviewStatus
@@ -61,8 +67,7 @@ def _show_trend(state: OverviewState, loaded: Loaded[ModeTrends]) -> None:
         if item.name in names and item.name not in ("metric", "rows")
     }
     more = cases_url(TrendsState(**shared, metric=state.trend))
-    title = '<div class="hud-h2" role="heading" aria-level="2">Trend</div>'
-    st.html(f'<div class="hud-head">{title}{link("all trends", more)}</div>')
+    st.html(head("Trend", text="all trends", href=more))
     switch(
         "Metric of the trend",
         name="trend",
@@ -89,7 +94,7 @@ def _plots(state: OverviewState, trends: ModeTrends, *, version: int) -> list[Tr
 
 
 def _show_plot(plot: TrendPlot, *, state: OverviewState, version: int, is_small: bool) -> None:
-    title = heading(plot.title, level=3) if plot.title else ""
+    title = heading(plot.title, level=3) if plot.title else Markup()
     st.html(title + modes_legend(plot))
     spec = computed_once(_spec)(
         store.store_url(), version, state, plot.title, is_small, plot.time, _plot=plot

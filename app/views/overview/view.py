@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 import streamlit as st
+from markupsafe import Markup
 
 from compile_hud.app import clock
 from compile_hud.app.components.case_filters import (
@@ -117,4 +118,4 @@ def _show_others(state: OverviewState, results: FilteredResults) -> None:
         names_toolchain=results.has_several_toolchains,
     )
     if sections:
-        st.html(heading("Open alerts that need no attention", level=2) + "".join(sections))
+        st.html(heading("Open alerts that need no attention", level=2) + Markup().join(sections))

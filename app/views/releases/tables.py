@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from markupsafe import Markup
+
 from compile_hud.app.ui.html import Cell, HtmlColumn, key_values, table, time_cell
 from compile_hud.app.ui.urls import (
     CompareState,
@@ -63,10 +65,10 @@ def open_table(items: Iterable[JudgedPair], report: ReleaseReport, *, label: str
     return table(_COLUMNS, [_open_row(item, report) for item in items], label=label)
 
 
-def improvement_table(items: Iterable[JudgedPair], report: ReleaseReport) -> str:
+def improvement_table(items: Iterable[JudgedPair], report: ReleaseReport) -> Markup:
     """Return the cases whose time improved, "" without any."""
     rows = [_time_row(item, report) for item in items]
-    return table(_COLUMNS, rows, label="improvements") if rows else ""
+    return table(_COLUMNS, rows, label="improvements") if rows else Markup()
 
 
 def _row(item: JudgedPair, report: ReleaseReport) -> list[Cell]:

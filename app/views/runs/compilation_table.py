@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from markupsafe import Markup
+
 from compile_hud.app.ui.format import scale_for
 from compile_hud.app.ui.html import Cell, HtmlColumn, caption, command_line, table
 from compile_hud.db.records.summaries import ResultSummary
@@ -48,15 +50,15 @@ def compilation_table(result: ResultSummary) -> str:
     return table(columns, rows, label="compilations")
 
 
-def compiler_log(result: ResultSummary) -> str:
+def compiler_log(result: ResultSummary) -> Markup:
     """Return the command that shows the stored log of the compiler, and its report; "" without."""
     paths = result.details.get("compile_trace")
     if not isinstance(paths, Mapping) or not paths.get("folder"):
-        return ""
+        return Markup()
     report = str(paths.get("tlparse") or "")
     text = f"Report of tlparse, on the machine that ran the case: {report}" if report else ""
     command = command_line(f"hud compiles {paths['folder']}")
-    return command + (caption(text) if text else "")
+    return command + (caption(text) if text else Markup())
 
 
 def _count(number: int | None) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from markupsafe import Markup
+
 from compile_hud.app.ui.format import Scale, scale_for
 from compile_hud.app.ui.html import Bar, Cell, HtmlColumn, Part, stack, table
 from compile_hud.db.records.summaries import ResultSummary
@@ -45,7 +47,7 @@ def launches_of(details: Mapping[str, Any], name: str) -> list[Mapping[str, Any]
     return [item if isinstance(item, Mapping) else {} for item in launches]
 
 
-def launch_table(details: Mapping[str, Any], name: str) -> str:
+def launch_table(details: Mapping[str, Any], name: str) -> Markup:
     """Return a row for each reported thing, a column for each launch; "" without reports."""
     launches = [
         _flat({key: value for key, value in item.items() if key not in _OWN_TABLE})
@@ -54,7 +56,7 @@ def launch_table(details: Mapping[str, Any], name: str) -> str:
     keys = list(dict.fromkeys(key for item in launches for key in item))
     keys = [key for key in keys if any(_has_value(item.get(key)) for item in launches)]
     if not keys:
-        return ""
+        return Markup()
     columns = [HtmlColumn(label="")]
     columns += [
         HtmlColumn(label=f"launch {number}", is_number=True)
@@ -64,11 +66,11 @@ def launch_table(details: Mapping[str, Any], name: str) -> str:
     return table(columns, rows, label=name)
 
 
-def steps_table(details: Mapping[str, Any]) -> str:
+def steps_table(details: Mapping[str, Any]) -> Markup:
     """Return the duration of each step of each launch; "" if the result has none."""
     launches = details.get("steps")
     if not isinstance(launches, list) or not all(isinstance(item, list) for item in launches):
-        return ""
+        return Markup()
     taken = [
         {f"{step['name']}_s": step["end_s"] - step["start_s"] for step in steps}
         for steps in launches

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import streamlit as st
+from markupsafe import Markup
 
 from compile_hud.app.components.page_frame import POLL_S
 from compile_hud.app.ui.format import outcome_label
-from compile_hud.app.ui.html import caption, collapsible, escaped, heading
+from compile_hud.app.ui.html import caption, collapsible, heading
 from compile_hud.app.ui.scripts import script
+from compile_hud.app.ui.templates.environment import render
 from compile_hud.app.views.runs.data import load_local_log, load_stored_log
 from compile_hud.db.errors import RecordError, StoreError
 from compile_hud.db.jobs.live_log import LIMIT_BYTES, LiveLog
@@ -41,8 +43,7 @@ def show_live_log(run_id: str) -> None:
     st.html(heading(f"Log of {log.case_key}", level=2))
     mount = st.components.v2.component(
         "hud_live_log",
-        html='<pre tabindex="0" role="log" aria-live="off" aria-label="log of the running case">'
-        "</pre>",
+        html=render("views.html", "live_log"),
         css=_STYLES,
         js=script("live_log"),
     )
@@ -63,22 +64,14 @@ def _live_log(run_id: str) -> tuple[LiveLog | None, str]:
         return None, ""
 
 
-def failed_logs(results: Sequence[ResultSummary]) -> str:
+def failed_logs(results: Sequence[ResultSummary]) -> Markup:
     """Return the end of the log of each case that did not end ok, behind a line each."""
     failed = [item for item in results if item.outcome is not Outcome.OK and item.log_tail.strip()]
-    shown = "".join(
+    logs = [
         collapsible(
             f"{item.case.model} {item.case.variant}: {outcome_label(item.outcome)}",
-            # A scroll container needs the focus for the arrow keys to move it.
-            f'<pre class="hud-log" tabindex="0" role="group" aria-label="end of the log">'
-            f"{_end(item.log_tail)}</pre>",
+            render("views.html", "log", log=item.log_tail.rstrip()[-LIMIT_BYTES:]),
         )
         for item in failed[:_MAX_LOGS]
-    )
-    num_more = len(failed) - _MAX_LOGS
-    return shown + (f"<p>{num_more} more: open the case.</p>" if num_more > 0 else "")
-
-
-def _end(log: str) -> str:
-    text = log.rstrip()[-LIMIT_BYTES:]
-    return escaped(text, limit=LIMIT_BYTES)
+    ]
+    return render("views.html", "failed_logs", logs=logs, num_more=len(failed) - len(logs))

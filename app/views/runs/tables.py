@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from markupsafe import Markup
+
 from compile_hud.app.components.matrix.result_matrix import common_dimensions, effective_note
 from compile_hud.app.data.page_records import RunPage
 from compile_hud.app.ui.format import (
@@ -100,7 +102,7 @@ def warning_table(result: ResultSummary) -> str:
     return table(columns, rows, label="warnings")
 
 
-def location_tables(result: ResultSummary) -> list[tuple[str, str]]:
+def location_tables(result: ResultSummary) -> list[tuple[str, Markup]]:
     """Return title and table of each list of code locations that the compiler reported."""
     tables = []
     for name, title in LOCATION_LISTS:
@@ -170,7 +172,7 @@ def other_details(result: ResultSummary) -> dict[str, Any]:
     return {name: value for name, value in result.details.items() if name not in listed}
 
 
-def environment_table(environment: Mapping[str, Any]) -> str:
+def environment_table(environment: Mapping[str, Any]) -> Markup:
     """Return the facts of an environment, one a row; nested ones as JSON."""
     columns = (HtmlColumn(label="fact"), HtmlColumn(label="value"))
     rows = [

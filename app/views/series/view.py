@@ -32,7 +32,7 @@ from compile_hud.app.data.commands import repro
 from compile_hud.app.data.page_records import SeriesPage
 from compile_hud.app.data.series import load_result_samples, load_series_page, with_samples
 from compile_hud.app.ui.format import local_moment, local_range
-from compile_hud.app.ui.html import banner, escaped, heading, key_values
+from compile_hud.app.ui.html import banner, heading, inline_note, key_values
 from compile_hud.app.ui.share import Share, file_name, show_share
 from compile_hud.app.ui.urls import (
     ALL_RUNS,
@@ -203,12 +203,10 @@ def show_part(page: SeriesPage, *, state: SeriesState, drawn: SeriesState) -> No
         st.checkbox("Single samples", key="raw", on_change=_switch_raw)
         part = drawn_part(page, state=drawn)
         if state.raw and (num := len(with_samples(part))) < len(part.points):
-            st.html(
-                f'<span class="note">of the newest {counted(num, "run")}</span>', width="content"
-            )
+            st.html(inline_note(f"of the newest {counted(num, 'run')}"), width="content")
         if num_older := len(page.points) - len(part.points):
             text = part_words(drawn) if state.since or state.until else f"{num_older} older runs"
-            st.html(f'<span class="note">{escaped(text)}</span>', width="content")
+            st.html(inline_note(text), width="content")
             st.button("Show all", key="whole", on_click=_show_whole)
 
 

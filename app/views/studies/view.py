@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import streamlit as st
+from markupsafe import Markup
 
 from compile_hud.app import clock
 from compile_hud.app.components.page_frame import (
@@ -114,5 +115,5 @@ def _show_part(part: TablePart) -> None:
     st.html(_drawn(part))
 
 
-def _drawn(part: TablePart) -> str:
+def _drawn(part: TablePart) -> Markup:
     return table(part.columns, part.rows, label=part.title)

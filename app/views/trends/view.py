@@ -26,7 +26,7 @@ from compile_hud.app.components.shared_filters import choose_range
 from compile_hud.app.components.trend.chart import DRAG_TEXT
 from compile_hud.app.data.cache import shared_value
 from compile_hud.app.data.page_records import Overview
-from compile_hud.app.ui.html import caption, escaped, heading, key_values, long_table
+from compile_hud.app.ui.html import caption, heading, inline_note, key_values, long_table
 from compile_hud.app.ui.share import Share, file_name, show_share
 from compile_hud.app.ui.urls import (
     ABSOLUTE,
@@ -160,8 +160,7 @@ def _show_part(state: TrendsState, trends: ModeTrends) -> None:
             compare_url(CompareState(baseline=first, candidate=last, model=state.model)),
         )
         if state.since or state.until:
-            text = f'<span class="note">{escaped(part_words(state))}</span>'
-            st.html(text, width="content")
+            st.html(inline_note(part_words(state)), width="content")
             link_button("Show the whole range", cases_url(without(state, "since", "until")))
 
 

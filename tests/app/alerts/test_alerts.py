@@ -19,7 +19,7 @@ from compile_hud.app.auth import access
 from compile_hud.app.components import author
 from compile_hud.app.components.shared_filters import is_other_page
 from compile_hud.app.main import VIEWS
-from compile_hud.app.ui.theme import STYLE_SHEET
+from compile_hud.app.ui.theme import style_sheet
 from compile_hud.app.views.alerts.undo import acknowledge, drop_toast
 from compile_hud.db.errors import StoreLocked
 from compile_hud.db.queries.alerts import (
@@ -582,10 +582,10 @@ def test_each_decision_has_a_toast_that_fades_by_itself(page: AppTest) -> None:
     assert len(first) == len(keys()) == 1
     # The animation of a browser begins anew only under another name.
     assert first != keys()
-    rules = dict(re.findall(r"\.st-key-(hud-toast-\d) \{ animation-name: (\S+);", STYLE_SHEET))
+    rules = dict(re.findall(r"\.st-key-(hud-toast-\d) \{ animation-name: (\S+);", style_sheet()))
     assert set(rules) < first | keys()
-    assert "@keyframes hud-fade-0" in STYLE_SHEET
-    assert "@keyframes hud-fade-1" in STYLE_SHEET
+    assert "@keyframes hud-fade-0" in style_sheet()
+    assert "@keyframes hud-fade-1" in style_sheet()
 
 
 def test_a_toast_is_not_shown_on_another_page(page: AppTest) -> None:

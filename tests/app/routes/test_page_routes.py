@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from compile_hud.app.main import VIEWS
 from compile_hud.app.server.page_routes import shell_routes
-from compile_hud.app.ui.theme import STYLE_SHEET
+from compile_hud.app.ui.theme import style_sheet
 
 
 @pytest.mark.parametrize("path", ["", *(view.path for view in VIEWS[1:])])
@@ -25,7 +25,7 @@ def test_a_page_knows_the_address_of_its_server(path: str) -> None:
     assert 'type="module"' in rest
     assert "<title>Compile HUD</title>" in rest
     # Behind the styles of Streamlit, which are in the head.
-    assert STYLE_SHEET in rest.partition("<body>")[2]
+    assert style_sheet() in rest.partition("<body>")[2]
     assert answer.headers["cache-control"] == "no-cache"
 
 

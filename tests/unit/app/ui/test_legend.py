@@ -14,7 +14,7 @@ from compile_hud.app.ui.theme import (
     NEUTRAL,
     REGRESSION,
     SIGNS,
-    STYLE_SHEET,
+    style_sheet,
 )
 from compile_hud.db.records.kernels import KINDS
 
@@ -36,16 +36,18 @@ def test_a_chart_without_signs_has_no_legend() -> None:
 @pytest.mark.parametrize("name", SIGNS)
 def test_the_style_sheet_draws_each_sign(name: str) -> None:
     opening = rf'\.sign-{name} {{ background-image: url\("data:image/svg\+xml,'
-    style = re.search(rf'{opening}(.*?)"', STYLE_SHEET)
+    style = re.search(rf'{opening}(.*?)"', style_sheet())
     assert style is not None
-    assert SIGNS[name] in unquote(style[1])
+    svg = unquote(style[1])
+    assert re.findall(' d="([^"]*)"', svg) == [shape.path for shape in SIGNS[name]]
 
 
 def test_signs_have_the_colours_of_the_charts() -> None:
-    assert REGRESSION in SIGNS["up"]
-    assert NEUTRAL in SIGNS["bar-grey"]
-    assert f".hud-waterfall .bar > div {{ background: {NEUTRAL}; }}" in STYLE_SHEET
-    assert all(KIND_COLOURS[kind] in SIGNS[f"kind-{kind}"] for kind in KIND_SHAPES)
+    fills = {name: shapes[-1].fill for name, shapes in SIGNS.items()}
+    assert fills["up"] == REGRESSION
+    assert fills["bar-grey"] == NEUTRAL
+    assert f".hud-waterfall .bar > div {{ background: {NEUTRAL}; }}" in style_sheet()
+    assert all(KIND_COLOURS[kind] == fills[f"kind-{kind}"] for kind in KIND_SHAPES)
 
 
 def test_every_kind_of_kernel_has_a_shape_of_its_own() -> None:

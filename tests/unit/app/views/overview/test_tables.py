@@ -117,7 +117,7 @@ def test_the_head_of_a_run_names_its_device() -> None:
 
 
 def test_nested_facts_of_an_environment_are_json() -> None:
-    assert "{&quot;a&quot;: 1}" in environment_table({"flags": {"a": 1}})
+    assert "{&#34;a&#34;: 1}" in environment_table({"flags": {"a": 1}})
 
 
 def test_metrics_are_those_of_the_machine_in_the_order_of_the_metric_table() -> None:
