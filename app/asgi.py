@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import altair  # noqa: F401  imported for the frozen heap below
 import pandas  # noqa: F401
@@ -21,6 +24,7 @@ from compile_hud.app.server.owner_routes import owner_routes
 from compile_hud.app.server.page_routes import shell_routes
 from compile_hud.app.server.trace_routes import trace_routes
 from compile_hud.app.server.trend_image_routes import picture_routes
+from compile_hud.app.ui.templates.environment import compile_all
 
 
 async def healthz(_request: Request) -> PlainTextResponse:
@@ -38,6 +42,14 @@ async def to_icon(_request: Request) -> RedirectResponse:
     return RedirectResponse("./favicon.png")
 
 
+@asynccontextmanager
+async def lifespan(application: Any) -> AsyncIterator[None]:
+    """Compile the templates before the first request, and keep the heap small after it."""
+    compile_all()
+    async with gc_freeze.settling(application):
+        yield
+
+
 _ROUTES = [
     Route("/healthz", healthz, methods=["GET", "HEAD"]),
     Route("/favicon.ico", to_icon, methods=["GET", "HEAD"]),
@@ -53,7 +65,7 @@ _ROUTES = [
 
 app = streamlit.App(
     Path(main.__file__),
-    lifespan=gc_freeze.settling,
+    lifespan=lifespan,
     secrets=app_secrets(),
     middleware=[Middleware(Guard, paths=[CALLBACK, *(route.path for route in _ROUTES)])],
     routes=_ROUTES,

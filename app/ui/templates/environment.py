@@ -41,6 +41,12 @@ def render(template: str, macro: str, /, **values: object) -> Markup:
     return _macro(template, macro)(**values)
 
 
+def compile_all() -> None:
+    """Compile every template: the first page that uses one would wait for it."""
+    for name in environment().list_templates(extensions=["html"]):
+        environment().get_template(name)
+
+
 def text(value: str, limit: int = TEXT_LIMIT) -> str:
     """Return `value` cut to `limit` characters, with `?` for unprintable characters."""
     # A character that reverses the direction of writing would reverse everything after it too.

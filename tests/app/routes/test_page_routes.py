@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,3 +43,19 @@ def test_what_nearly_every_page_draws_is_loaded_before_it_is_drawn() -> None:
     # What Html cannot run without.
     assert "purify" in names
     assert len(preloaded) == len(set(preloaded))
+
+
+def test_the_server_compiles_the_templates_before_the_first_request() -> None:
+    code = """
+import asyncio
+from compile_hud.app import asgi
+from compile_hud.app.ui.templates.environment import environment
+
+async def start():
+    async with asgi.lifespan(None):
+        print(len(environment().cache) == len(environment().list_templates(extensions=["html"])))
+
+asyncio.run(start())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from jinja2 import UndefinedError
 from markupsafe import Markup
 
 from compile_hud.app.ui.html import collapsible, table
+from compile_hud.app.ui.templates import environment as module
 from compile_hud.app.ui.templates.environment import (
     LONG_LIMIT,
     SENTENCE_LIMIT,
     TEXT_LIMIT,
+    compile_all,
     environment,
     render,
 )
+
+TEMPLATES = Path(module.__file__).parent
 
 
 def drawn(source: str, **values: object) -> str:
@@ -57,6 +63,10 @@ def test_a_value_that_is_missing_is_an_error() -> None:
         render("table.html", "table", columns=[("", "")], sections=[], label="", style="")
 
 
-def test_a_template_is_compiled_once() -> None:
-    assert environment().get_template("table.html") is environment().get_template("table.html")
+def test_templates_are_read_and_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    compile_all()
+    monkeypatch.setattr(environment().loader, "searchpath", [])
     assert isinstance(table([], [], label="none"), Markup)
+    names = [path.name for path in TEMPLATES.glob("*.html")]
+    assert names
+    assert all(environment().get_template(name) for name in names)
