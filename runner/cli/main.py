@@ -134,6 +134,12 @@ _TABLE = (
         "Find the first bad of several toolchains, torch versions or commits of a model.",
     ),
     (
+        "isolate",
+        "isolate.command",
+        "isolate",
+        "Find the packages and variables by which toolchain CANDIDATE changes a case.",
+    ),
+    (
         "study",
         "study",
         "study_group",

@@ -49,7 +49,19 @@ def toolchain_group() -> None:
 @click.option(
     "--index-url", metavar="URL", help="The package index of torch. Default: pip's setting."
 )
-@click.option("--with", "packages", metavar="PKG", multiple=True, help="Install this as well.")
+@click.option(
+    "--with",
+    "packages",
+    metavar="PKG",
+    multiple=True,
+    help="Install this as well, such as numpy==2.1.0, whatever version hud itself has.",
+)
+@click.option(
+    "--no-deps",
+    "without_dependencies",
+    is_flag=True,
+    help="Install what --with names last, and nothing that it needs: also against torch's pins.",
+)
 @click.option("--replace", "is_replaced", is_flag=True, help="Replace an existing toolchain.")
 @with_workspace
 def add(
@@ -61,6 +73,7 @@ def add(
     python: str | None,
     index_url: str | None,
     packages: tuple[str, ...],
+    without_dependencies: bool,
     is_replaced: bool,
 ) -> None:
     """Build a toolchain: a virtual environment with a torch and the models' packages."""
@@ -73,6 +86,7 @@ def add(
         index_url=index_url,
         packages=packages,
         is_nightly=is_nightly,
+        without_dependencies=without_dependencies,
     )
     notify = new_progress(workspace)
     dependencies = make_install_dependencies(workspace, notify=notify)

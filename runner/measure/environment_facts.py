@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,23 @@ FLAG_VARIABLES = (
 )
 # linux/personality.h
 ADDR_NO_RANDOMIZE = 0x0040000
+_BELOW_PACKAGES = re.compile(r"/(?:site|dist)-packages/")
 PACKAGES = ("numpy", "triton", "transformers", "diffusers")
+
+
+def loaded_folders() -> list[str]:
+    """Return the first two parts of each loaded file's path below a folder of packages.
+
+    Loaded files are modules of Python, and libraries that are mapped.
+    """
+    paths = {getattr(module, "__file__", None) or "" for module in list(sys.modules.values())}
+    try:
+        lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    paths.update(line.partition("/")[2] for line in lines)
+    below = (_BELOW_PACKAGES.split(path)[-1] for path in paths if _BELOW_PACKAGES.search(path))
+    return sorted({"/".join(name.split("/")[:2]) for name in below})
 
 
 def gather_facts(device_kind: str) -> dict[str, Any]:

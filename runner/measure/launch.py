@@ -35,6 +35,7 @@ from compile_hud.runner.measure.compile.source_locations import failure_reason
 from compile_hud.runner.measure.compile.step import compile_subject, report_counts
 from compile_hud.runner.measure.context import Context, Findings, Forward
 from compile_hud.runner.measure.device import allow_tf32, open_device
+from compile_hud.runner.measure.environment_facts import loaded_folders
 from compile_hud.runner.measure.kernels.library_calls import recorded_library_calls
 from compile_hud.runner.measure.kernels.profile_step import report_kernels
 from compile_hud.runner.measure.kernels.profiler_ranges import named_range
@@ -115,6 +116,8 @@ def run_launch(request: LaunchRequest) -> LaunchReport:
         ending = _measure(context)
         _warn_of_changed_inputs(context, before=versions)
     findings.details["steps"] = log.entries
+    if request.settings.loaded:
+        findings.details["loaded"] = loaded_folders()
     return LaunchReport(
         outcome=ending.outcome,
         reason=ending.reason,

@@ -58,7 +58,7 @@ class MeasureSettings:
     launch in wall seconds, `num_rounds` its number of samples. With `kernels` the first launch ends
     with a few iterations under the profiler. With `sweep` it runs the other shapes of the workload
     through the compiled model. With `energy` it reads the device's counters over a second of
-    iterations.
+    iterations. With `loaded` it lists the folders of the packages that it has loaded.
 
     `turn_pipe` is a named pipe. A launch opens it after it has compiled, and reads it to its end
     before it warms up: the writer lets several launches compile at a time and one sample. It
@@ -81,6 +81,7 @@ class MeasureSettings:
     kernels: bool = True
     sweep: bool = True
     energy: bool = True
+    loaded: bool = False
     turn_pipe: str = ""
     device_lock: str = ""
     seed: int = 0

@@ -71,6 +71,7 @@ class ToolchainRequest(JsonRecord):
 
     `torch` is a version, None for the newest one; with `is_nightly` pre-releases count. It replaces
     a toolchain of the same name. `index_url` is torch's package index, None for pip's default.
+    `packages` are installed as well; `without_dependencies` alone, after everything else.
     """
 
     name: str
@@ -79,6 +80,7 @@ class ToolchainRequest(JsonRecord):
     index_url: str | None = None
     packages: tuple[str, ...] = ()
     is_nightly: bool = False
+    without_dependencies: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,10 +144,14 @@ def _build(
     say(LogMessage(text="installing what the models need"))
     # Other Pythons have other newest packages; pip then chooses within the declared requirements.
     pins = installed_pins() if python_minor == sys.version_info[:2] else []
+    own = {package_name(item) for item in request.packages}
+    pins = [pin for pin in pins if package_name(pin) not in own]
     constraints = folder / "constraints.txt"
     torch_pin = f"{TORCH}=={installation.version_of(TORCH)}"
     constraints.write_text("\n".join([torch_pin, *pins]) + "\n", encoding="utf-8")
     installation.install(*zoo_arguments(request, constraints=constraints), torch=None)
+    if request.without_dependencies and request.packages:
+        installation.install("--no-deps", *request.packages, torch=None)
     say(LogMessage(text="starting the worker under it"))
     try:
         facts = dependencies.facts(python_of(folder))
@@ -187,7 +193,8 @@ def zoo_arguments(request: ToolchainRequest, *, constraints: Path) -> list[str]:
     requirements = [item for item in declared_requirements() if package_name(item) != TORCH]
     # The index of torch also has its companion packages, such as torchvision.
     index = ["--extra-index-url", request.index_url] if request.index_url else []
-    return ["-c", str(constraints), *index, *requirements, *request.packages]
+    packages = () if request.without_dependencies else request.packages
+    return ["-c", str(constraints), *index, *requirements, *packages]
 
 
 def explain_failure(output: str, *, torch: str | None) -> str:

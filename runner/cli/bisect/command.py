@@ -45,7 +45,7 @@ from compile_hud.runner.workspace import Workspace
 LATEST = "latest"
 DEFAULT_MAX_LAUNCHES = 80
 DEFAULT_STEP_MINUTES = 15.0
-_METRICS = (OUTCOME, *(name for name, row in METRICS.items() if row.is_judged))
+METRICS_OF_SEARCH = (OUTCOME, *(name for name, row in METRICS.items() if row.is_judged))
 _REVISION_OPTIONS = (
     click.option("--torch", metavar="V", multiple=True, help="A torch version, or a range: A..B."),
     click.option("--nightly", "is_nightly", is_flag=True, help="Pre-releases count as well."),
@@ -111,7 +111,9 @@ class _LimitOptions:
 @click.argument("more", nargs=-1, metavar="[REVISION]...")
 @gather_options(BisectOptions, name="options", options=_REVISION_OPTIONS)
 @case_options
-@click.option("--metric", type=NearestChoice(_METRICS), metavar="M", help="Default: the main time.")
+@click.option(
+    "--metric", type=NearestChoice(METRICS_OF_SEARCH), metavar="M", help="Default: the main time."
+)
 @gather_options(_LimitOptions, name="limits", options=_LIMIT_OPTIONS)
 @click.option(
     "--resume",

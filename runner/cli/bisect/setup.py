@@ -98,8 +98,8 @@ def begin(
     request = make_run_requests(
         cases, toolchains=(toolchain,), workspace=workspace, has_references=False
     )[0]
-    device = _device(cases.device, workspace=workspace)
-    planned = _one_case(
+    device = device_of(cases.device, workspace=workspace)
+    planned = one_case(
         make_plan(
             request.suite.selection,
             catalog=workspace.config.catalog,
@@ -130,18 +130,20 @@ def _check_toolchains(names: Sequence[str], *, workspace: Workspace) -> None:
     find_names(exact, known=workspace.config.toolchains, kind="toolchain")
 
 
-def _device(device: str | None, *, workspace: Workspace) -> str:
+def device_of(device: str | None, *, workspace: Workspace) -> str:
+    """Return the device that is named, or that of this machine."""
     if device not in (None, AUTO_DEVICE):
         return str(device)
     return "cuda" if workspace.dependencies.has_gpu() else "cpu"
 
 
-def _one_case(plan: Sequence[PlannedCase]) -> PlannedCase:
+def one_case(plan: Sequence[PlannedCase]) -> PlannedCase:
+    """Return the case of `plan`; raise BisectError unless it has one."""
     if len(plan) == 1:
         return plan[0]
     shown = ", ".join(planned.case.key for planned in plan[:_NUM_SHOWN])
     raise BisectError(
-        f"a bisection is about one case, and {len(plan)} are selected ({shown}"
+        f"this is about one case, and {len(plan)} are selected ({shown}"
         f"{', ...' if len(plan) > _NUM_SHOWN else ''}); narrow it with --model, --mode, --phase,"
         " --dtype",
         num_cases=len(plan),

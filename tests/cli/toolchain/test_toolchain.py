@@ -69,6 +69,26 @@ def test_a_toolchain_is_built_and_can_be_measured_with(
     assert run.exit_code == 0, run.output
 
 
+def test_a_package_may_have_another_version_than_that_of_hud(
+    terminal: Terminal, python: Pretender
+) -> None:
+    python.does("probe", f"echo {sys.version_info[0]} {sys.version_info[1]}")
+    result = add(terminal, python, "--with", "NumPy==2.1.3", "--with", "scipy")
+    assert result.exit_code == 0, result.output
+    constraints = terminal.folder / ".hud" / "venvs" / "old" / "constraints.txt"
+    names = {package_name(line) for line in constraints.read_text().splitlines()}
+    assert names.isdisjoint({"numpy", "scipy"})
+    assert "sqlalchemy" in names
+    assert python.calls()[-1].endswith(" NumPy==2.1.3 scipy")
+
+
+def test_a_package_without_what_it_needs_comes_last(terminal: Terminal, python: Pretender) -> None:
+    add(terminal, python, "--with", "triton==3.6.0", "--no-deps")
+    _, zoo, last = python.calls()
+    assert "triton" not in zoo
+    assert last == "--no-deps triton==3.6.0"
+
+
 def test_the_newest_torch_is_taken_without_a_version(
     terminal: Terminal, python: Pretender, words: SnapshotAssertion
 ) -> None:

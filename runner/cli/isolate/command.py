@@ -1,0 +1,202 @@
+"""hud isolate: find the package or setting of a toolchain that made a case slower or faster."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import uuid
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import click
+
+from compile_hud.runner.analysis.comparison.runs import DEFAULT_FAIL_ABOVE
+from compile_hud.runner.analysis.repro import glob_escape
+from compile_hud.runner.cli.bisect.command import METRICS_OF_SEARCH, BisectProgress
+from compile_hud.runner.cli.bisect.setup import device_of, one_case
+from compile_hud.runner.cli.option_types import NearestChoice, Percentage
+from compile_hud.runner.cli.options import CaseOptions, case_options, make_run_requests
+from compile_hud.runner.cli.output import gather_options, json_option, print_json, with_workspace
+from compile_hud.runner.cli.tables import stderr
+from compile_hud.runner.errors import BisectError
+from compile_hud.runner.execution.executor import CaseOrder, Executor
+from compile_hud.runner.execution.local_executor import executor_maker
+from compile_hud.runner.isolate.isolation import (
+    IsolateDependencies,
+    IsolateRequest,
+    as_mapping,
+)
+from compile_hud.runner.isolate.isolation import (
+    isolate as find_causes,
+)
+from compile_hud.runner.isolate.report import answer_lines, is_answered
+from compile_hud.runner.planning.plan import find_names, make_plan
+from compile_hud.runner.system.locks import holder_text, immediate_lock
+from compile_hud.runner.workspace import Workspace
+
+DEFAULT_MAX_TOOLCHAINS = 12
+DEFAULT_MAX_LAUNCHES = 40
+DEFAULT_STEP_MINUTES = 10.0
+_OPTIONS = (
+    click.option(
+        "--floor",
+        type=Percentage(),
+        default=DEFAULT_FAIL_ABOVE,
+        metavar="PCT",
+        show_default="5%",
+        help="The smallest change to search.",
+    ),
+    click.option(
+        "--max-toolchains",
+        type=click.IntRange(min=3),
+        default=DEFAULT_MAX_TOOLCHAINS,
+        show_default=True,
+        metavar="N",
+        help="Environments to measure at most, both toolchains included.",
+    ),
+    click.option(
+        "--max-launches",
+        type=click.IntRange(min=2),
+        default=DEFAULT_MAX_LAUNCHES,
+        show_default=True,
+        metavar="N",
+        help="Launches a side and environment at most.",
+    ),
+    click.option(
+        "--step-minutes",
+        type=click.FloatRange(min=0, min_open=True),
+        default=DEFAULT_STEP_MINUTES,
+        show_default=True,
+        metavar="N",
+        help="Time limit of an environment in minutes.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _IsolateOptions:
+    """The limits of the search in the form of the options."""
+
+    floor: float
+    max_toolchains: int
+    max_launches: int
+    step_minutes: float
+
+
+@click.command()
+@click.argument("baseline")
+@click.argument("candidate")
+@case_options
+@click.option(
+    "--metric", type=NearestChoice(METRICS_OF_SEARCH), metavar="M", help="Default: the main time."
+)
+@gather_options(_IsolateOptions, name="limits", options=_OPTIONS)
+@json_option
+@with_workspace
+def isolate(
+    workspace: Workspace,
+    *,
+    baseline: str,
+    candidate: str,
+    cases: CaseOptions,
+    metric: str | None,
+    limits: _IsolateOptions,
+    as_json: bool,
+) -> None:
+    """Find the packages and variables by which toolchain CANDIDATE changes a case.
+
+    It measures environments that have some packages of BASELINE and the others of CANDIDATE, in
+    turn with BASELINE. Exits with 0 if the named differences explain the change, else with 1.
+    """
+    config = workspace.config
+    names = [glob_escape(name) for name in (baseline, candidate)]
+    find_names(names, known=config.toolchains, kind="toolchain")
+    request = _request(
+        (config.toolchains[baseline], config.toolchains[candidate]),
+        toolchain=baseline,
+        cases=cases,
+        metric=metric,
+        limits=limits,
+        workspace=workspace,
+    )
+    folder = config.state_dir / "isolate"
+
+    def lock_error(pid: int | None) -> BisectError:
+        return BisectError(f"{holder_text(pid)} is isolating in {config.state_dir}; wait for it")
+
+    with (
+        immediate_lock(folder / ".lock", on_conflict=lock_error),
+        BisectProgress(stderr(), now=workspace.dependencies.now) as progress,
+    ):
+        try:
+            isolation = find_causes(
+                request,
+                dependencies=IsolateDependencies(
+                    make_executor=lambda python: _executor(python, request, workspace),
+                    folder=folder,
+                    lock_dir=workspace.lock_dir(),
+                    now=workspace.dependencies.now,
+                    notify=progress,
+                ),
+            )
+        finally:
+            for mixture in folder.glob("mixture-*"):
+                shutil.rmtree(mixture, ignore_errors=True)
+    if as_json:
+        print_json({"baseline": baseline, "candidate": candidate, **as_mapping(isolation)})
+    else:
+        for line in answer_lines(isolation, before=baseline, after=candidate):
+            click.echo(line)
+    sys.exit(int(not is_answered(isolation)))
+
+
+def _request(
+    pythons: tuple[Path, Path],
+    *,
+    toolchain: str,
+    cases: CaseOptions,
+    metric: str | None,
+    limits: _IsolateOptions,
+    workspace: Workspace,
+) -> IsolateRequest:
+    config = workspace.config
+    run = make_run_requests(
+        cases, toolchains=(toolchain,), workspace=workspace, has_references=False
+    )[0]
+    planned = one_case(
+        make_plan(
+            run.suite.selection,
+            catalog=config.catalog,
+            variants=config.variants,
+            device=device_of(cases.device, workspace=workspace),
+        )
+    )
+    settings = run.suite.settings(config.measure)
+    step_s = 60 * limits.step_minutes
+    # A case's own limit must not end a step before the step's.
+    settings = replace(settings, timeout_s=max(settings.timeout_s, step_s))
+    before, after = pythons
+    return IsolateRequest(
+        order=CaseOrder(
+            run_id=uuid.uuid4().hex[:12],
+            case=planned.case,
+            workload=planned.workload,
+            settings=settings,
+        ),
+        before=before,
+        after=after,
+        metric=metric,
+        floor=limits.floor,
+        max_toolchains=limits.max_toolchains,
+        max_launches=limits.max_launches,
+        step_s=step_s,
+    )
+
+
+def _executor(python: Path, request: IsolateRequest, workspace: Workspace) -> Executor:
+    return executor_maker(workspace.dependencies.make_executor)(
+        python=python,
+        state_dir=workspace.config.state_dir,
+        device=request.case.device,
+        num_threads=request.order.settings.num_threads,
+    )

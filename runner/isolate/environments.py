@@ -1,0 +1,185 @@
+"""The packages and variables of a toolchain, and the differences between two of them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from compile_hud.db.errors import RecordError
+from compile_hud.db.records.codec import JsonRecord, decode
+from compile_hud.runner.errors import BisectError
+from compile_hud.runner.system.processes import SAFE_PATH_VARIABLE
+from compile_hud.runner.toolchains.installer import own_environment
+
+_PROBE = Path(__file__).with_name("probe.py")
+_PROBE_TIMEOUT_S = 120.0
+# The shell writes these, and no library reads them.
+_VARIABLES_OF_SHELLS = frozenset({"_", "OLDPWD", "PS1", "PWD", "SHLVL", "VIRTUAL_ENV"})
+# The mark of files that no package owns.
+UNOWNED = "="
+# Likely causes come first; a search measures halves, and the first half first.
+_SUSPECTS = ("torch", "triton", "pytorch-triton", "nvidia", "numpy", "transformers", "diffusers")
+
+
+class DifferenceKind(StrEnum):
+    """The kind of a difference between two environments."""
+
+    PACKAGE = "package"
+    FILES = "files"
+    VARIABLE = "variable"
+    PYTHON = "python"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference(JsonRecord):
+    """A package, files of no package, a variable or the Python that two environments have apart.
+
+    A side that lacks it has None. Two packages of one version may still have other files.
+    """
+
+    kind: DifferenceKind
+    name: str
+    before: str | None
+    after: str | None
+
+    @property
+    def text(self) -> str:
+        """Return `triton 3.7.1 -> 3.7.2`; `HUD_X=1 only before`."""
+        if self.kind is DifferenceKind.FILES:
+            sides = {(True, False): "only before", (False, True): "only after"}
+            side = sides.get((self.before is not None, self.after is not None), "other content")
+            return f"{self.name} ({side})"
+        sign = "=" if self.kind is DifferenceKind.VARIABLE else " "
+        if self.after is None:
+            return f"{self.name}{sign}{self.before} (only before)"
+        if self.before is None:
+            return f"{self.name}{sign}{self.after} (only after)"
+        if self.before == self.after:
+            return f"{self.name}{sign}{self.after} (other files)"
+        return f"{self.name}{sign}{self.before} -> {self.after}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Package:
+    """A package with its files relative to `folder`; `digest` is that of their content."""
+
+    version: str
+    folder: str
+    files: tuple[str, ...]
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """The packages, by name, and the variables of an interpreter.
+
+    `base` is the interpreter without a virtual environment.
+    """
+
+    python: str
+    base: str
+    variables: Mapping[str, str]
+    packages: Mapping[str, Package]
+
+
+def describe(python: Path) -> Environment:
+    """Return the environment of the interpreter at `python`; raise BisectError."""
+    environment = {**own_environment(), SAFE_PATH_VARIABLE: "1"}
+    try:
+        answer = subprocess.run(
+            [str(python), str(_PROBE)],
+            capture_output=True,
+            text=True,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            timeout=_PROBE_TIMEOUT_S,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BisectError(
+            f"cannot read the packages of {python}: {error}", python=python
+        ) from error
+    if answer.returncode:
+        lines = answer.stderr.strip().splitlines() or [f"it ended with code {answer.returncode}"]
+        raise BisectError(f"cannot read the packages of {python}: {lines[-1]}", python=python)
+    try:
+        return decode(Environment, json.loads(answer.stdout))
+    except (ValueError, RecordError) as error:
+        raise BisectError(
+            f"{python} printed something else than its packages: {error}. Its wrapper and its"
+            " packages must not print at the start",
+            python=python,
+        ) from error
+
+
+def differences(before: Environment, after: Environment) -> tuple[Difference, ...]:
+    """Return the differences of two environments, likely causes first."""
+    everything = [
+        *_of_python(before, after),
+        *_of_packages(before, after),
+        *_of_variables(before, after),
+    ]
+    return tuple(sorted(everything, key=_rank))
+
+
+def _of_python(before: Environment, after: Environment) -> Iterator[Difference]:
+    if before.python != after.python:
+        yield Difference(
+            kind=DifferenceKind.PYTHON, name="python", before=before.python, after=after.python
+        )
+
+
+def _of_packages(before: Environment, after: Environment) -> Iterator[Difference]:
+    for name in before.packages.keys() | after.packages.keys():
+        old, new = before.packages.get(name), after.packages.get(name)
+        if old is not None and new is not None and old.digest == new.digest:
+            continue
+        is_unowned = name.startswith(UNOWNED)
+        sides = [
+            None if side is None else side.digest[:12] if is_unowned else side.version
+            for side in (old, new)
+        ]
+        kind = DifferenceKind.FILES if is_unowned else DifferenceKind.PACKAGE
+        yield Difference(
+            kind=kind, name=name.removeprefix(UNOWNED), before=sides[0], after=sides[1]
+        )
+
+
+def _of_variables(before: Environment, after: Environment) -> Iterator[Difference]:
+    names = (before.variables.keys() | after.variables.keys()) - _VARIABLES_OF_SHELLS
+    for name in names:
+        old, new = before.variables.get(name), after.variables.get(name)
+        if old != new and name != SAFE_PATH_VARIABLE:
+            yield Difference(kind=DifferenceKind.VARIABLE, name=name, before=old, after=new)
+
+
+def _rank(item: Difference) -> tuple[int, int, str]:
+    if item.kind is not DifferenceKind.PACKAGE:
+        return (0 if item.kind is DifferenceKind.VARIABLE else 1, 0, item.name)
+    rank = next(
+        (number for number, name in enumerate(_SUSPECTS) if item.name.startswith(name)),
+        len(_SUSPECTS),
+    )
+    return (1 if rank < len(_SUSPECTS) else 2, rank, item.name)
+
+
+def package_key(item: Difference) -> str:
+    """Return the key of a package or of unowned files in `Environment.packages`."""
+    return f"{UNOWNED}{item.name}" if item.kind is DifferenceKind.FILES else item.name
+
+
+def minor(python: str) -> tuple[str, ...]:
+    """Return the major and minor number of a version of Python."""
+    return tuple(python.split(".")[:2])
+
+
+def is_movable(item: Difference, *, before: Environment, after: Environment) -> bool:
+    """Return whether one environment can take this from the other one.
+
+    Compiled modules are for one minor version of Python.
+    """
+    is_same_python = minor(before.python) == minor(after.python)
+    return is_same_python or item.kind is DifferenceKind.VARIABLE

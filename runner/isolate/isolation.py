@@ -1,0 +1,446 @@
+"""Measure mixtures of two environments until the differences that explain a change are known.
+
+Each mixture is measured against the first environment, with launches in turn. The device is locked
+while launches run, and free while a mixture is built.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from compile_hud.db.records.results import Case, CaseResult, Outcome
+from compile_hud.runner.analysis.comparison.bisection import (
+    BoundsVerdict,
+    Reading,
+    judge_bounds,
+    read_pair,
+)
+from compile_hud.runner.analysis.comparison.paired import looks
+from compile_hud.runner.analysis.comparison.runs import OUTCOME
+from compile_hud.runner.errors import BisectError, ExecutorError, RevisionUnusable, RunInterrupted
+from compile_hud.runner.events import LogMessage, Notify, PairLaunched
+from compile_hud.runner.execution.executor import CaseOrder, Executor
+from compile_hud.runner.execution.paired_launches import (
+    MIN_PAIRS,
+    PairLimits,
+    PairResult,
+    PairSide,
+    measure_pair,
+)
+from compile_hud.runner.isolate.environments import (
+    Difference,
+    DifferenceKind,
+    Environment,
+    Package,
+    describe,
+    differences,
+    is_movable,
+    package_key,
+)
+from compile_hud.runner.isolate.mixtures import build_mixture
+from compile_hud.runner.isolate.shares import FoundShare, Position, ShareSearch
+from compile_hud.runner.system.interrupts import Interrupts
+from compile_hud.runner.system.locks import device_lock
+
+# Half of the width of a position's interval at which more launches add nothing to the answer.
+_TARGET_SHARE = 0.1
+# A position is clear once its interval is on one side of these.
+_NOTHING, _EVERYTHING = 0.2, 0.8
+# The detail of a launch with the folders of packages that it has loaded.
+LOADED = "loaded"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsolateRequest:
+    """One case under two interpreters, and the limits of the search.
+
+    `floor` is the smallest change of the ends that is searched. `max_toolchains` counts the ends.
+    A mixture is measured for at most `step_s`.
+    """
+
+    order: CaseOrder
+    before: Path
+    after: Path
+    metric: str | None
+    floor: float
+    max_toolchains: int
+    max_launches: int
+    step_s: float
+
+    @property
+    def case(self) -> Case:
+        """Return the measured case."""
+        return self.order.case
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsolateDependencies:
+    """The dependencies of an isolation; tests replace them. Mixtures are built in `folder`."""
+
+    make_executor: Callable[[Path], Executor]
+    folder: Path
+    lock_dir: Path
+    now: Callable[[], datetime]
+    notify: Notify
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unusable:
+    """Differences that could not be combined with the rest, and why."""
+
+    differences: tuple[Difference, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Isolation:
+    """The change of the ends, the differences behind it, and what could not be combined.
+
+    `unloaded` differences are in packages that no launch loads. `shares` is None if the ends do not
+    differ. `rest` is the position of everything but the named differences.
+    """
+
+    case: Case
+    ends: Reading
+    verdict: BoundsVerdict
+    differences: tuple[Difference, ...]
+    unloaded: tuple[Difference, ...]
+    unmovable: tuple[Difference, ...]
+    shares: tuple[FoundShare, ...] | None
+    rest: Position | None
+    unusable: tuple[Unusable, ...]
+    num_mixtures: int
+
+    def named(self, share: FoundShare) -> tuple[Difference, ...]:
+        """Return the differences of a share."""
+        return tuple(self.differences[number] for number in share.numbers)
+
+
+def isolate(request: IsolateRequest, *, dependencies: IsolateDependencies) -> Isolation:
+    """Return the differences of the two environments that explain the change of the case.
+
+    Raises BisectError if an end cannot be measured, ExecutorError if a worker host ends, and
+    RunInterrupted after a stop.
+    """
+    with Interrupts() as interrupts:
+        measurement = _MixtureMeasurement(request, dependencies=dependencies, interrupts=interrupts)
+        try:
+            return measurement.run()
+        finally:
+            measurement.close()
+
+
+class _MixtureMeasurement:
+    """An isolation in progress."""
+
+    def __init__(
+        self,
+        request: IsolateRequest,
+        *,
+        dependencies: IsolateDependencies,
+        interrupts: Interrupts,
+    ) -> None:
+        self._request = request
+        self._dependencies = dependencies
+        self._interrupts = interrupts
+        self._executors: dict[str, Executor] = {}
+        self._unusable: list[Unusable] = []
+        self._num_mixtures = 0
+        self._limits = PairLimits(
+            min_launches=min(MIN_PAIRS, request.max_launches),
+            max_launches=request.max_launches,
+            fail_above=request.floor,
+            num_cases=1,
+        )
+
+    def run(self) -> Isolation:
+        """Measure the ends, then mixtures."""
+        self._say("reading the packages of both toolchains")
+        before, after = (describe(path) for path in (self._request.before, self._request.after))
+        everything = differences(before, after)
+        movable = [item for item in everything if is_movable(item, before=before, after=after)]
+        unmovable = tuple(item for item in everything if item not in movable)
+        self._say(f"measuring both toolchains, which differ in {len(everything)} ways")
+        ends, loaded = self._measure_ends()
+        searched, unloaded = _split(movable, before=before, after=after, loaded=loaded)
+        verdict = judge_bounds(ends, floor=self._request.floor)
+        search = None
+        shares = None
+        if verdict is BoundsVerdict.DIFFER and ends.ratio and searched:
+            search = ShareSearch(
+                num_differences=len(searched),
+                measure=lambda numbers: self._measure_mixture(
+                    [searched[number] for number in sorted(numbers)],
+                    changes=everything,
+                    sides=(before, after),
+                    ends=ends,
+                ),
+                max_mixtures=self._request.max_toolchains - 2,
+                whole=_whole(ends),
+            )
+            shares = search.run()
+        return Isolation(
+            case=self._request.case,
+            ends=ends,
+            verdict=verdict,
+            differences=tuple(searched),
+            unloaded=tuple(unloaded),
+            unmovable=unmovable,
+            shares=shares,
+            rest=None if search is None else search.rest,
+            unusable=tuple(self._unusable),
+            num_mixtures=self._num_mixtures,
+        )
+
+    def close(self) -> None:
+        """End every worker host."""
+        for executor in self._executors.values():
+            executor.close()
+        self._executors.clear()
+
+    def _measure_ends(self) -> tuple[Reading, frozenset[str]]:
+        order = self._request.order
+        order = replace(order, settings=replace(order.settings, loaded=True))
+        sides = [
+            self._side(name, path, order=order)
+            for name, path in (("before", self._request.before), ("after", self._request.after))
+        ]
+
+        def is_clear(reading: Reading) -> bool:
+            has_number = reading.metric == OUTCOME or reading.baseline is not None
+            verdict = judge_bounds(reading, floor=self._request.floor) if has_number else None
+            is_narrow = _half_width(reading) < _TARGET_SHARE
+            return verdict in (None, BoundsVerdict.SAME) or (
+                verdict is BoundsVerdict.DIFFER and is_narrow
+            )
+
+        pair, reading = self._measure(sides[0], sides[1], is_clear=is_clear)
+        for name, result in (("first", pair.baseline), ("second", pair.candidate)):
+            if result.outcome is not Outcome.OK:
+                raise BisectError(
+                    f"under the {name} toolchain the case ends as {result.outcome}:"
+                    f" {result.reason.rstrip('.')}. Both must run it",
+                    outcome=result.outcome,
+                )
+        if reading.baseline is None:
+            raise BisectError(
+                f"the case has no {reading.metric}; see `hud list metrics`", metric=reading.metric
+            )
+        return reading, _loaded_by(pair.baseline, pair.candidate)
+
+    def _measure_mixture(
+        self,
+        swapped: Sequence[Difference],
+        *,
+        changes: Sequence[Difference],
+        sides: tuple[Environment, Environment],
+        ends: Reading,
+    ) -> Position | None:
+        """Return the position of a mixture, None if it does not run."""
+        self._num_mixtures += 1
+        names = ", ".join(item.text for item in swapped)
+        self._say(f"mixture {self._num_mixtures}: the first toolchain with {names}")
+        folder = self._dependencies.folder / f"mixture-{self._num_mixtures}"
+        try:
+            python = build_mixture(
+                folder, before=sides[0], after=sides[1], changes=changes, swapped=swapped
+            )
+            position = self._position(python, name=folder.name, ends=ends)
+        except RevisionUnusable as error:
+            self._unusable.append(Unusable(differences=tuple(swapped), reason=str(error)))
+            self._say(f"  it cannot be combined: {error}")
+            return None
+        finally:
+            self._end(folder.name)
+        self._say(f"  it has {percent(position.share)} % of the change")
+        return position
+
+    def _position(self, python: Path, *, name: str, ends: Reading) -> Position:
+        before = self._side("before", self._request.before, order=self._request.order)
+        try:
+            candidate = self._side(name, python, order=self._request.order)
+        except ExecutorError as error:
+            raise RevisionUnusable(f"it does not start: {error}") from error
+
+        def is_clear(reading: Reading) -> bool:
+            if reading.candidate is None:
+                return True
+            position = _position_of(reading, ends=ends)
+            is_narrow = position.high - position.low < 2 * _TARGET_SHARE
+            return is_narrow or position.high < _NOTHING or position.low > _EVERYTHING
+
+        pair, reading = self._measure(before, candidate, is_clear=is_clear, metric=ends.metric)
+        if pair.candidate.outcome is not Outcome.OK:
+            raise RevisionUnusable(
+                f"the case ends as {pair.candidate.outcome}: {pair.candidate.reason}"
+            )
+        if reading.candidate is None or reading.ratio is None:
+            raise RevisionUnusable(f"it has no {ends.metric}")
+        return _position_of(reading, ends=ends)
+
+    def _measure(
+        self,
+        baseline: PairSide,
+        candidate: PairSide,
+        *,
+        is_clear: Callable[[Reading], bool],
+        metric: str | None = None,
+    ) -> tuple[PairResult, Reading]:
+        case, dependencies = self._request.case, self._dependencies
+        started_at = dependencies.now()
+        schedule = looks(self._limits.min_launches, self._limits.max_launches)
+
+        def read(pair: PairResult) -> Reading:
+            name = metric or self._request.metric
+            return read_pair(pair.baseline, pair.candidate, rows=pair.rows, metric=name)
+
+        def is_enough(pair: PairResult, number: int) -> bool:
+            following = next((look for look in schedule if look > number), number)
+            spent_s = (dependencies.now() - started_at).total_seconds()
+            return is_clear(read(pair)) or spent_s * following / number > self._request.step_s
+
+        num_pairs = 0
+
+        def on_pair(number: int) -> None:
+            nonlocal num_pairs
+            num_pairs = number
+            dependencies.notify(PairLaunched(case=case, num_pairs=number))
+
+        with (
+            device_lock(case.device, lock_dir=dependencies.lock_dir, notify=dependencies.notify),
+            self._interrupts.deferred(self._cancel),
+        ):
+            pair = measure_pair(
+                baseline, candidate, limits=self._limits, on_pair=on_pair, is_enough=is_enough
+            )
+        # The results of a killed launch mean nothing.
+        if self._interrupts.were_requested():
+            raise RunInterrupted("stopped; nothing of the isolation is kept")
+        return pair, replace(read(pair), num_pairs=num_pairs)
+
+    def _side(self, name: str, python: Path, *, order: CaseOrder) -> PairSide:
+        """Return a toolchain, started; raise ExecutorError."""
+        if name not in self._executors:
+            executor = self._dependencies.make_executor(python)
+            self._executors[name] = executor
+            executor.open()
+        return PairSide(executor=self._executors[name], order=order)
+
+    def _end(self, name: str) -> None:
+        executor = self._executors.pop(name, None)
+        if executor is not None:
+            executor.close()
+
+    def _cancel(self) -> None:
+        for executor in self._executors.values():
+            executor.cancel()
+
+    def _say(self, text: str) -> None:
+        self._dependencies.notify(LogMessage(text=text))
+
+
+def _position_of(reading: Reading, *, ends: Reading) -> Position:
+    """Return the position of the candidate between the ends on the scale of logarithms."""
+    assert ends.ratio is not None
+    assert reading.ratio is not None
+    whole = math.log(ends.ratio)
+    bounds = (reading.low or reading.ratio, reading.high or reading.ratio)
+    low, high = sorted(math.log(bound) / whole for bound in bounds)
+    return Position(share=math.log(reading.ratio) / whole, low=low, high=high)
+
+
+def _whole(ends: Reading) -> Position:
+    return _position_of(ends, ends=ends)
+
+
+def _half_width(reading: Reading) -> float:
+    if not reading.ratio or reading.ratio == 1 or not reading.low or not reading.high:
+        return math.inf
+    return abs(math.log(reading.high / reading.low) / math.log(reading.ratio)) / 2
+
+
+def _loaded_by(*results: CaseResult) -> frozenset[str]:
+    return frozenset(folder for result in results for folder in result.details.get(LOADED, ()))
+
+
+def _split(
+    candidates: Iterable[Difference],
+    *,
+    before: Environment,
+    after: Environment,
+    loaded: frozenset[str],
+) -> tuple[list[Difference], list[Difference]]:
+    """Return the differences that a launch can notice, and those in packages that none loads."""
+    noticed: list[Difference] = []
+    others: list[Difference] = []
+    for item in candidates:
+        packages = [side.packages.get(package_key(item)) for side in (before, after)]
+        is_package = item.kind is DifferenceKind.PACKAGE
+        is_loaded = any(package and _is_loaded(package, loaded) for package in packages)
+        (noticed if is_loaded or not is_package or not loaded else others).append(item)
+    return noticed, others
+
+
+def _is_loaded(package: Package, loaded: frozenset[str]) -> bool:
+    # Python executes the lines of these at each start.
+    if any(name.endswith(".pth") and "/" not in name for name in package.files):
+        return True
+    return any(_folder_of(name) in loaded for name in package.files)
+
+
+@functools.lru_cache(maxsize=200_000)
+def _folder_of(name: str) -> str:
+    """Return the first two parts of a path, as `loaded_folders` of the worker does."""
+    return "/".join(name.split("/")[:2])
+
+
+def as_mapping(isolation: Isolation) -> Mapping[str, object]:
+    """Return the isolation as a JSON object."""
+    shares = isolation.shares
+    return {
+        "case": isolation.case.to_json(),
+        "metric": isolation.ends.metric,
+        "ends": {
+            "verdict": str(isolation.verdict),
+            "ratio": isolation.ends.ratio,
+            "low": isolation.ends.low,
+            "high": isolation.ends.high,
+            "num_pairs": isolation.ends.num_pairs,
+        },
+        "differences": [item.to_json() for item in isolation.differences],
+        "unloaded": [item.to_json() for item in isolation.unloaded],
+        "unmovable": [item.to_json() for item in isolation.unmovable],
+        "shares": None
+        if shares is None
+        else [
+            {
+                "differences": [item.to_json() for item in isolation.named(share)],
+                "kind": str(share.kind),
+                **_percent(share.position),
+            }
+            for share in shares
+        ],
+        "rest": None if isolation.rest is None else _percent(isolation.rest),
+        "unusable": [
+            {"differences": [part.to_json() for part in item.differences], "reason": item.reason}
+            for item in isolation.unusable
+        ],
+        "num_mixtures": isolation.num_mixtures,
+    }
+
+
+def percent(share: float) -> str:
+    """Return a share in whole percent, without a sign at zero."""
+    return f"{round(100 * share)}"
+
+
+def _percent(position: Position) -> dict[str, float | list[float]]:
+    return {
+        "share_pct": 100 * position.share,
+        "interval_pct": [100 * position.low, 100 * position.high],
+    }
