@@ -28,8 +28,11 @@ rounds = 3
 budget_s = 0.2
 kernels = false
 """
-PLAN = ("--model", "*bert*", "--mode", "eager", "--shape", "tiny", "--no-reference")
 MODELS = ["albert", "bert", "distilbert", "roberta"]
+PLAN = (
+    *(argument for model in MODELS for argument in ("--model", model)),
+    *("--mode", "eager", "--shape", "tiny", "--no-reference"),
+)
 
 
 @pytest.fixture(scope="module")
