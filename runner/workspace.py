@@ -13,7 +13,7 @@ from pathlib import Path
 from compile_hud.db.records.results import Run
 from compile_hud.db.store import Store
 from compile_hud.runner.config.load import Config
-from compile_hud.runner.execution.executor import MakeExecutor
+from compile_hud.runner.execution.executor import Executor, MakeExecutor
 from compile_hud.runner.persistence.spool import Spool, utc_now
 from compile_hud.runner.persistence.trace_store import TraceFolder
 from compile_hud.runner.system.locks import machine_lock_dir
@@ -47,13 +47,13 @@ class Dependencies:
 class Workspace:
     """The settings in force, the store they name and the dependencies.
 
-    `elsewhere` makes executors on the machine of a run; None means that all runs are on this one.
+    `elsewhere` makes an executor on the machine of a run; None means that all runs are on this one.
     """
 
     config: Config
     dependencies: Dependencies
     has_store: bool = True
-    elsewhere: Callable[[Run], MakeExecutor] | None = None
+    elsewhere: Callable[[Run], Executor] | None = None
 
     def store(self, *, afterwards: str = "") -> Store:
         """Return the store; raise StoreUnavailable for an invalid URL.

@@ -5,15 +5,23 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, redirect_stdout
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Protocol
 
 from compile_hud.db.jobs.live_log import LiveLog
 from compile_hud.db.records.results import CaseResult
 from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.execution.retries import MAX_ATTEMPTS
+
+# Longest wait for a task, in seconds: then the driver reads the node list, or stops.
+POLL_INTERVAL_S = 2.0
+# Limit of a task beyond the limit of its case. It covers the wait for a lock, the start of a worker
+# host, the device's facts and peaks, and compiled headers. Each of these has its own limit.
+SETUP_LIMIT_S = 900.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +46,10 @@ class Setup:
     python: str = ""
     wait_idle_s: float = 0.0
 
+    def limit_s(self, case_timeout_s: float) -> float:
+        """Return the time limit of a task in seconds; without a case its timeout is 0."""
+        return SETUP_LIMIT_S + self.wait_idle_s + MAX_ATTEMPTS * case_timeout_s
+
 
 class Status(StrEnum):
     """The result of a task."""
@@ -48,11 +60,13 @@ class Status(StrEnum):
     BUSY = "busy"
     # The node cannot measure: no torch, no device, another release.
     UNUSABLE = "unusable"
+    # The node, or its process there, has disappeared.
+    GONE = "gone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """The reply of a node at the end of a task.
+    """The end of a task.
 
     `facts` are the environment facts and `users` the other processes on the device; both answer the
     first task, which has no case. `trace` is the file of the result's profile.
@@ -66,17 +80,8 @@ class Reply:
     trace: bytes = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """A task that has ended; without a reply its node, or its process there, has disappeared."""
-
-    task: str
-    reply: Reply | None = None
-    reason: str = ""
-
-
 class Cluster(Protocol):
-    """The connected machines."""
+    """The connected machines, each with one task at a time."""
 
     def open(self) -> None:
         """Connect; raise ExecutorError."""
@@ -86,25 +91,42 @@ class Cluster(Protocol):
         """Return the slots of the connected nodes."""
         ...
 
-    def submit(self, order: CaseOrder | None, *, slot: Slot, setup: Setup) -> str:
-        """Begin a case, or without one the device's facts, on `slot`; return the task's name."""
+    def submit(self, order: CaseOrder | None, *, slot: Slot, setup: Setup) -> None:
+        """Begin a case on `slot`, or without one the query of the device's facts."""
         ...
 
-    def wait(self, *, limit_s: float) -> Sequence[Ended]:
-        """Return the tasks that ended, after `limit_s` seconds at most; each once."""
+    def wait(self, *, limit_s: float) -> Sequence[tuple[Slot, LiveLog | Reply]]:
+        """Return the next outputs of tasks, after `limit_s` seconds at most.
+
+        A task gives logs of its case, and a reply at its end.
+        """
         ...
 
-    def log_of(self, run_id: str) -> LiveLog | None:
-        """Return the newest log of the case that a run measures; may be called from any thread."""
-        ...
-
-    def cancel(self, task: str) -> None:
-        """Kill a task with all its processes; it gives no reply."""
+    def cancel(self, slot: Slot) -> None:
+        """Kill the task on `slot` with all its processes; it gives no reply."""
         ...
 
     def close(self) -> None:
         """Kill the running tasks and disconnect."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nodes:
+    """The nodes of a run and their settings; with `machine`, only that one.
+
+    The spool looks for traces in `trace_folder`.
+    """
+
+    cluster: Cluster
+    setup: Setup
+    trace_folder: Path
+    machine: str | None = None
+
+    def slots(self) -> tuple[Slot, ...]:
+        """Return the slots that are connected now."""
+        slots = self.cluster.slots()
+        return tuple(slot for slot in slots if self.machine in (None, slot.machine))
 
 
 @contextmanager
@@ -115,23 +137,16 @@ def connection(cluster: Cluster) -> Iterator[None]:
     handler is restored. Ray prints node failures on standard output, which carries JSON, so they go
     to standard error.
     """
-    # The redirection lasts to the end, since Ray also prints when it disconnects.
-    with redirect_stdout(sys.stderr), _preserved_sigterm() as take_back, closing(cluster):
-        cluster.open()
-        take_back()
-        yield
-
-
-@contextmanager
-def _preserved_sigterm() -> Iterator[Callable[[], None]]:
-    """Yield a function that restores the current SIGTERM handler; the end of the block does too."""
     handler = signal.getsignal(signal.SIGTERM)
 
-    def take_back() -> None:
+    def restore() -> None:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, handler)
 
-    try:
-        yield take_back
-    finally:
-        take_back()
+    # The redirection lasts to the end, since Ray also prints when it disconnects.
+    with redirect_stdout(sys.stderr), ExitStack() as stack:
+        stack.callback(restore)
+        stack.enter_context(closing(cluster))
+        cluster.open()
+        restore()
+        yield

@@ -11,17 +11,14 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from compile_hud.db.jobs.live_log import LiveLog, find_live_log
 from compile_hud.db.records.json_fields import SCHEMA_VERSION
 from compile_hud.db.shared.trace_paths import trace_name
 from compile_hud.runner.cluster.api import Reply, Setup, Status
 from compile_hud.runner.errors import DeviceUnavailable, ExecutorError, LockUnavailable
-from compile_hud.runner.events import Event
 from compile_hud.runner.execution.device_idle import wait_until_idle
 from compile_hud.runner.execution.executor import CaseOrder
 from compile_hud.runner.execution.local_executor import LocalExecutor
@@ -41,15 +38,6 @@ LOG_INTERVAL_S = 5.0
 RELEASE = f"protocol {PROTOCOL_VERSION}, schema {SCHEMA_VERSION}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _LazyDevice:
-    """The executor of this process, with the facts of its device."""
-
-    executor: LocalExecutor
-    facts: Mapping[str, Any]
-    users: tuple[str, ...]
-
-
 def serve(order: CaseOrder | None, *, setup: Setup) -> Reply:
     """Return the result of the case in `order`; without an order, the facts of the device."""
     if setup.release != RELEASE:
@@ -61,10 +49,8 @@ def serve(order: CaseOrder | None, *, setup: Setup) -> Reply:
             if not is_locked:
                 return Reply(status=Status.BUSY, reason="another run measures there")
             # The executor is cached per GPU: the first case on a GPU starts its process.
-            device = _open(setup, os.environ.get("CUDA_VISIBLE_DEVICES", ""))
-            if order is None:
-                return Reply(status=Status.DONE, facts=device.facts, users=device.users)
-            return _measure(order, device=device)
+            executor, facts = _open(setup, os.environ.get("CUDA_VISIBLE_DEVICES", ""))
+            return facts if order is None else _measure(order, executor=executor)
     except (ExecutorError, LockUnavailable) as error:
         return Reply(status=Status.UNUSABLE, reason=str(error))
 
@@ -82,8 +68,8 @@ def serve_with_logs(
         yield reply.result()
 
 
-def _measure(order: CaseOrder, *, device: _LazyDevice) -> Reply:
-    sides = [PairSide(executor=device.executor, order=order)]
+def _measure(order: CaseOrder, *, executor: LocalExecutor) -> Reply:
+    sides = [PairSide(executor=executor, order=order)]
     try:
         (result,) = measure_with_retries(
             sides, measure_case=launch_interleaved, is_stopped=lambda: False
@@ -94,8 +80,8 @@ def _measure(order: CaseOrder, *, device: _LazyDevice) -> Reply:
 
 
 @cache
-def _open(setup: Setup, visible_devices: str) -> _LazyDevice:
-    """Return the device of this process, opened once."""
+def _open(setup: Setup, visible_devices: str) -> tuple[LocalExecutor, Reply]:
+    """Return the executor of this process, and the reply with its facts; opened once."""
     del visible_devices  # Ray chooses the device, and the worker host inherits it.
     users = wait_until_idle(
         setup.device,
@@ -103,7 +89,8 @@ def _open(setup: Setup, visible_devices: str) -> _LazyDevice:
         limit_s=setup.wait_idle_s,
         now=utc_now,
         sleep=time.sleep,
-        notify=_ignore_event,
+        # The reply carries the users, and a node has no terminal.
+        notify=lambda _event: None,
     )
     executor = LocalExecutor(
         python=Path(setup.python or sys.executable),
@@ -112,7 +99,7 @@ def _open(setup: Setup, visible_devices: str) -> _LazyDevice:
         num_threads=setup.num_threads,
     )
     try:
-        return _LazyDevice(executor=executor, facts=executor.open(), users=users)
+        return executor, Reply(status=Status.DONE, facts=executor.open(), users=users)
     except ExecutorError:
         executor.close()
         raise
@@ -133,7 +120,3 @@ def _take_trace(result_id: str) -> bytes:
     content = path.read_bytes()
     path.unlink()
     return content
-
-
-def _ignore_event(_event: Event) -> None:
-    """Ignore an event: the reply carries the users, and a node has no terminal."""

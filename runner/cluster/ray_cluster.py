@@ -7,11 +7,10 @@ resource and a GPU or a CPU. Ray retries no task: only the run knows the state o
 
 from __future__ import annotations
 
-import itertools
 import logging
+import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import ray
@@ -19,7 +18,7 @@ from ray.exceptions import RayError, RuntimeEnvSetupError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from compile_hud.db.jobs.live_log import LiveLog
-from compile_hud.runner.cluster.api import Ended, Reply, Setup, Slot, Status
+from compile_hud.runner.cluster.api import Reply, Setup, Slot, Status
 from compile_hud.runner.cluster.node import serve_with_logs
 from compile_hud.runner.errors import ExecutorError
 from compile_hud.runner.execution.executor import CaseOrder
@@ -32,44 +31,36 @@ def resource_of(device: str) -> str:
     return f"hud-{device}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Task:
-    """A task of a run (empty for none); `output` is Ray's iterator over its logs and reply."""
-
-    output: Any
-    run_id: str
-
-
 class RayCluster:
     """A Cluster whose machines are the nodes of a Ray cluster that offer `device`.
 
-    `address` is Ray's own (`host:port`, `auto` for the one on this machine). Tasks run under
+    It is the cluster that RAY_ADDRESS names, else the one on this machine. Tasks run under
     `environment`, a Ray runtime environment; its Python is the toolchain then.
     """
 
-    def __init__(self, *, address: str, device: str, environment: Mapping[str, Any]) -> None:
-        self._address = address
+    def __init__(self, *, device: str, environment: Mapping[str, Any]) -> None:
         self._device = device
         self._environment = dict(environment)
-        self._numbers = itertools.count()
-        self._tasks: dict[str, _Task] = {}
-        self._logs: dict[str, LiveLog] = {}
+        # Ray's iterator over the logs and the reply of each task.
+        self._outputs: dict[Slot, Any] = {}
 
     def open(self) -> None:
         """Connect; raise ExecutorError."""
         try:
             ray.init(
-                address=self._address,
+                # Ray itself reads RAY_ADDRESS, before it looks for a cluster on this machine.
+                address="auto",
                 runtime_env=self._environment or None,
                 # Ray logs the output of workers on their nodes.
                 log_to_driver=False,
                 logging_level=logging.ERROR,
             )
         except (OSError, RayError, RuntimeError, TypeError, ValueError) as error:
+            address = os.environ.get("RAY_ADDRESS") or "auto"
             raise ExecutorError(
-                f"no Ray cluster at {self._address}: {_first_line(error)}."
+                f"no Ray cluster at {address}: {_first_line(error)}."
                 " `ray start --head` starts one, RAY_ADDRESS names another",
-                address=self._address,
+                address=address,
             ) from error
 
     def slots(self) -> tuple[Slot, ...]:
@@ -84,8 +75,8 @@ class RayCluster:
             if node["Alive"] and node["Resources"].get(resource, 0) >= 1
         )
 
-    def submit(self, order: CaseOrder | None, *, slot: Slot, setup: Setup) -> str:
-        """Begin a case, or without one the device's facts, on `slot`; return the task's name."""
+    def submit(self, order: CaseOrder | None, *, slot: Slot, setup: Setup) -> None:
+        """Begin a case on `slot`, or without one the query of the device's facts."""
         is_gpu = self._device == "cuda"
         task = ray.remote(serve_with_logs).options(
             num_returns="streaming",
@@ -94,60 +85,45 @@ class RayCluster:
             num_gpus=1 if is_gpu else 0,
             resources={resource_of(self._device): 1},
             scheduling_strategy=NodeAffinitySchedulingStrategy(slot.node_id, soft=False),
+            # A retried task loses as many outputs as its first attempt gave, the reply among them.
             max_retries=0,
         )
-        name = f"task-{next(self._numbers)}"
-        run_id = "" if order is None else order.run_id
-        self._tasks[name] = _Task(output=task.remote(order, setup=setup), run_id=run_id)
-        return name
+        self._outputs[slot] = task.remote(order, setup=setup)
 
-    def wait(self, *, limit_s: float) -> Sequence[Ended]:
-        """Return the tasks that ended, after `limit_s` seconds at most; each once."""
-        if not self._tasks:
+    def wait(self, *, limit_s: float) -> Sequence[tuple[Slot, LiveLog | Reply]]:
+        """Return the next outputs of tasks, after `limit_s` seconds at most."""
+        if not self._outputs:
             time.sleep(limit_s)
             return []
-        names = {task.output: name for name, task in self._tasks.items()}
-        ready, _ = ray.wait(list(names), num_returns=1, timeout=limit_s)
-        outputs = [self._receive(names[ref]) for ref in ready]
-        return [ended for ended in outputs if ended is not None]
+        slots = {output: slot for slot, output in self._outputs.items()}
+        ready, _ = ray.wait(list(slots), num_returns=1, timeout=limit_s)
+        return [(slots[output], self._receive(slots[output])) for output in ready]
 
-    def log_of(self, run_id: str) -> LiveLog | None:
-        """Return the newest log of the case that a run measures; may be called from any thread."""
-        return self._logs.get(run_id)
-
-    def cancel(self, task: str) -> None:
-        """Kill a task with all its processes; it gives no reply."""
+    def cancel(self, slot: Slot) -> None:
+        """Kill the task on `slot` with all its processes; it gives no reply."""
         # A worker that waits for its host reacts to nothing but SIGKILL. The host then sees the end
         # of its standard input and kills its children.
-        ray.cancel(self._forget(task).output, force=True)
+        ray.cancel(self._outputs.pop(slot), force=True)
 
     def close(self) -> None:
         """Kill the running tasks and disconnect."""
-        for task in list(self._tasks):
-            self.cancel(task)
+        for slot in list(self._outputs):
+            self.cancel(slot)
         ray.shutdown()
 
-    def _receive(self, name: str) -> Ended | None:
-        """Receive the next output of a task; return its reply where it has ended."""
-        task = self._tasks[name]
+    def _receive(self, slot: Slot) -> LiveLog | Reply:
+        """Receive the next output of a task."""
+        output: LiveLog | Reply
         try:
-            output: LiveLog | Reply = ray.get(next(task.output))
+            output = ray.get(next(self._outputs[slot]))
         except RuntimeEnvSetupError as error:
             reason = f"its runtime environment cannot be made: {_first_line(error)}"
             output = Reply(status=Status.UNUSABLE, reason=reason)
         except RayError as error:
-            self._forget(name)
-            return Ended(task=name, reason=_first_line(error))
-        if isinstance(output, LiveLog):
-            self._logs[task.run_id] = output
-            return None
-        self._forget(name)
-        return Ended(task=name, reply=output)
-
-    def _forget(self, name: str) -> _Task:
-        task = self._tasks.pop(name)
-        self._logs.pop(task.run_id, None)
-        return task
+            output = Reply(status=Status.GONE, reason=_first_line(error))
+        if isinstance(output, Reply):
+            del self._outputs[slot]
+        return output
 
 
 def _first_line(error: BaseException) -> str:

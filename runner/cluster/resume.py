@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -11,11 +11,9 @@ from compile_hud.db.queries.runs import load_heartbeats, load_runs_of_plan
 from compile_hud.db.records.results import RunDocument, RunState
 from compile_hud.db.records.summaries import HEARTBEAT_TIMEOUT_S
 from compile_hud.db.store import Store
-from compile_hud.models_zoo.catalog.spec import ModelSpec, Variant
 from compile_hud.runner.cluster.machine_run import MachineRun
 from compile_hud.runner.errors import ResumeError
 from compile_hud.runner.execution.run_plan import ResolvedRun, RunContext, recorded_settings
-from compile_hud.runner.files.model_sources import SourceAttacher, kept_sources
 from compile_hud.runner.planning.plan import PlannedCase, plan_case
 
 
@@ -45,10 +43,7 @@ def check_is_silent(store: Store, run_id: str, *, now: datetime) -> None:
 
 
 def remaining_plan(
-    earlier: Sequence[RunDocument],
-    *,
-    catalog: Mapping[str, ModelSpec],
-    variants: Mapping[str, Variant],
+    earlier: Sequence[RunDocument], *, context: RunContext
 ) -> tuple[PlannedCase, ...]:
     """Return the cases without a result in any run of the plan, except the reference cases.
 
@@ -57,7 +52,7 @@ def remaining_plan(
     done = {result.case for document in earlier for result in document.results}
     planned = dict.fromkeys(case for document in earlier for case in document.run.plan)
     return tuple(
-        plan_case(case, catalog=catalog, variants=variants)
+        plan_case(case, catalog=context.catalog, variants=context.variants)
         for case in planned
         if case not in done and not case.is_reference
     )
@@ -78,14 +73,12 @@ def resumed_request(request: ResolvedRun, *, earlier: Sequence[RunDocument]) -> 
 def resumed_run(document: RunDocument, *, context: RunContext) -> MachineRun:
     """Return the run of one machine with its results and its missing reference cases."""
     done = {result.case for result in document.results}
-    left = [case for case in document.run.plan if case.is_reference and case not in done]
-    names = dict.fromkeys(case.model for case in document.run.plan)
-    specs = [context.catalog[name] for name in names if name in context.catalog]
     return MachineRun(
         document.run,
-        sources=SourceAttacher(kept_sources(specs)),
         references=[
-            plan_case(case, catalog=context.catalog, variants=context.variants) for case in left
+            plan_case(case, catalog=context.catalog, variants=context.variants)
+            for case in document.run.plan
+            if case.is_reference and case not in done
         ],
         context=context,
         results=document.results,

@@ -5,22 +5,21 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from compile_hud.db.errors import RecordError
 from compile_hud.db.records.results import Run, RunDocument
-from compile_hud.runner.cluster.api import Cluster, Setup
+from compile_hud.runner.cluster.api import Cluster, Nodes, Setup
 from compile_hud.runner.cluster.confirm import NodeExecutor
-from compile_hud.runner.cluster.coordinator import Nodes, run_on_cluster
+from compile_hud.runner.cluster.coordinator import run_on_cluster
 from compile_hud.runner.cluster.node import RELEASE
 from compile_hud.runner.cluster.resume import load_interrupted
 from compile_hud.runner.config.load import CURRENT_TOOLCHAIN
 from compile_hud.runner.errors import ConfigError, ExecutorError
 from compile_hud.runner.events import Notify
-from compile_hud.runner.execution.executor import Executor, MakeExecutor
+from compile_hud.runner.execution.executor import Executor
 from compile_hud.runner.files.json_files import read_json
 from compile_hud.runner.planning.plan import find_names
 from compile_hud.runner.run_requests import (
@@ -31,25 +30,11 @@ from compile_hud.runner.run_requests import (
 )
 from compile_hud.runner.workspace import Workspace
 
-# Ray itself uses these names for the cluster's address.
-ADDRESS_VARIABLE = "RAY_ADDRESS"
-THIS_MACHINE = "auto"
+# A Ray runtime environment; empty for none.
+RuntimeEnvironment = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RayOptions:
-    """The cluster's address and the Ray runtime environment of its tasks; empty for none."""
-
-    address: str
-    environment: Mapping[str, Any] = field(default_factory=dict)
-
-
-def cluster_address(env: Mapping[str, str]) -> str:
-    """Return the cluster address of `env`, by default the cluster on this machine."""
-    return env.get(ADDRESS_VARIABLE) or THIS_MACHINE
-
-
-def read_environment(path: Path) -> dict[str, Any]:
+def read_environment(path: Path) -> RuntimeEnvironment:
     """Return the Ray runtime environment in a JSON file; raise ConfigError."""
     try:
         document = read_json(path)
@@ -69,7 +54,7 @@ def read_environment(path: Path) -> dict[str, Any]:
 
 
 def execute_on_ray(
-    request: RunRequest, *, options: RayOptions, workspace: Workspace, notify: Notify
+    request: RunRequest, *, environment: RuntimeEnvironment, workspace: Workspace, notify: Notify
 ) -> list[RunDocument]:
     """Execute `request` on the nodes of a Ray cluster; return the runs, sorted by machine.
 
@@ -81,22 +66,12 @@ def execute_on_ray(
     earlier: tuple[RunDocument, ...] = ()
     if request.resume_id is not None:
         earlier = load_interrupted(workspace.store(), request.resume_id)
-    resolved = resolve_run(request, device=request.device, config=config)
-    python = config.toolchains[request.toolchain]
+    nodes = _connect(
+        request.toolchain, device=request.device, environment=environment, workspace=workspace
+    )
     documents = run_on_cluster(
-        resolved,
-        nodes=Nodes(
-            cluster=_connect(options, device=request.device),
-            setup=Setup(
-                device=request.device,
-                num_threads=config.measure.num_threads,
-                release=RELEASE,
-                python=_node_python(request.toolchain, python=python, options=options),
-                wait_idle_s=config.wait_idle_s,
-            ),
-            trace_folder=config.state_dir / "spool",
-            machine=request.machine,
-        ),
+        resolve_run(request, device=request.device, config=config),
+        nodes=replace(nodes, machine=request.machine),
         context=make_run_context([], device=request.device, workspace=workspace, notify=notify),
         earlier=earlier,
     )
@@ -104,50 +79,33 @@ def execute_on_ray(
     return documents
 
 
-def on_cluster(workspace: Workspace, *, options: RayOptions) -> Workspace:
+def on_cluster(workspace: Workspace, *, environment: RuntimeEnvironment) -> Workspace:
     """Return `workspace` with executors that confirm a run on its own machine."""
-    return replace(
-        workspace, elsewhere=partial(_executors_on, options=options, workspace=workspace)
-    )
+
+    def elsewhere(run: Run) -> Executor:
+        device = run.plan[0].device
+        nodes = _connect(run.toolchain, device=device, environment=environment, workspace=workspace)
+        return NodeExecutor(replace(nodes, machine=run.machine), now=workspace.dependencies.now)
+
+    return replace(workspace, elsewhere=elsewhere)
 
 
-def _executors_on(run: Run, *, options: RayOptions, workspace: Workspace) -> MakeExecutor:
-    config = workspace.config
-
-    def make(*, python: Path, state_dir: Path, device: str, num_threads: int = 1) -> Executor:
-        del state_dir  # The machine has one of its own.
-        return NodeExecutor(
-            _connect(options, device=device),
-            machine=run.machine,
-            setup=Setup(
-                device=device,
-                num_threads=num_threads,
-                release=RELEASE,
-                python=_node_python(run.toolchain, python=python, options=options),
-                wait_idle_s=config.wait_idle_s,
-            ),
-            now=workspace.dependencies.now,
-        )
-
-    return make
-
-
-def _node_python(toolchain: str, *, python: Path, options: RayOptions) -> str:
-    """Return the interpreter of a toolchain on the nodes, empty for the tasks' own.
-
-    Its path is the same on every node. The toolchain `current`, and any toolchain under a Ray
-    runtime environment, is the tasks' own interpreter.
-    """
-    is_theirs = bool(options.environment) or toolchain == CURRENT_TOOLCHAIN
-    return "" if is_theirs else str(python)
-
-
-def _connect(options: RayOptions, *, device: str) -> Cluster:
+def _connect(
+    toolchain: str, *, device: str, environment: RuntimeEnvironment, workspace: Workspace
+) -> Nodes:
     if importlib.util.find_spec("ray") is None:
         raise ExecutorError("Ray is not installed; `pip install 'compile-hud[ray]'` installs it")
     # Importing Ray takes half a second, and few runs need it, so the import is here.
     module = importlib.import_module("compile_hud.runner.cluster.ray_cluster")
-    cluster: Cluster = module.RayCluster(
-        address=options.address, device=device, environment=options.environment
+    cluster: Cluster = module.RayCluster(device=device, environment=environment)
+    config = workspace.config
+    # `current`, and any toolchain under a runtime environment, is the tasks' own interpreter.
+    is_theirs = bool(environment) or toolchain == CURRENT_TOOLCHAIN
+    setup = Setup(
+        device=device,
+        num_threads=config.measure.num_threads,
+        release=RELEASE,
+        python="" if is_theirs else str(config.toolchains[toolchain]),
+        wait_idle_s=config.wait_idle_s,
     )
-    return cluster
+    return Nodes(cluster=cluster, setup=setup, trace_folder=config.state_dir / "spool")

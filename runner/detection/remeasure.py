@@ -178,18 +178,15 @@ class Bench:
         return None
 
     def _open(self, python: Path) -> tuple[Executor, Mapping[str, Any]]:
-        elsewhere = self._workspace.elsewhere
-        make = (
-            executor_maker(self._workspace.dependencies.make_executor)
-            if elsewhere is None
-            else elsewhere(self._run)
-        )
-        executor = make(
-            python=python,
-            state_dir=self._workspace.config.state_dir,
-            device=self._run.plan[0].device,
-            num_threads=self._settings.num_threads,
-        )
+        if self._workspace.elsewhere is not None:
+            executor = self._workspace.elsewhere(self._run)
+        else:
+            executor = executor_maker(self._workspace.dependencies.make_executor)(
+                python=python,
+                state_dir=self._workspace.config.state_dir,
+                device=self._run.plan[0].device,
+                num_threads=self._settings.num_threads,
+            )
         self._executors.append(executor)
         if self._is_cancelled:
             raise ExecutorError("measuring again was stopped", problem="stopped")

@@ -209,7 +209,7 @@ def run_plans(
         finally:
             for executor in context.executors:
                 executor.close()
-    return [RunDocument(run=item.run, results=tuple(item.results)) for item in executions]
+    return [item.document for item in executions]
 
 
 def _wait_until_idle(request: ResolvedRun, *, context: RunContext) -> tuple[str, ...]:
@@ -224,8 +224,63 @@ def _wait_until_idle(request: ResolvedRun, *, context: RunContext) -> tuple[str,
     )
 
 
-class _Execution:
-    """One run while it is executed."""
+class ActiveRun:
+    """One run while it is executed.
+
+    `users` are the other processes on the device, `results` those from before a resume.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        *,
+        context: RunContext,
+        users: tuple[str, ...] = (),
+        results: Sequence[CaseResult] = (),
+    ) -> None:
+        self.run = run
+        self.results = list(results)
+        self.users = users
+        self._context = context
+        self._sources = SourceAttacher(kept_sources(_specs(run.plan, context=context)))
+
+    @property
+    def document(self) -> RunDocument:
+        """Return the run with its results so far."""
+        return RunDocument(run=self.run, results=tuple(self.results))
+
+    def start(self, *, label: str) -> None:
+        """Store and announce the run; raise SpoolFull."""
+        self._context.writer.write(self.run)
+        started = RunStarted(run=self.run, num_done=len(self.results), label=label)
+        self._context.notify(started)
+
+    def write(self, result: CaseResult) -> None:
+        """Write `result` to the spool; raise SpoolFull."""
+        result = with_users(result, users=self.users)
+        result = self._sources.attach(result, run=self.run)
+        self._context.writer.write(self.run, result=result)
+        self.results.append(result)
+        self._context.notify(CaseFinished(result=result))
+
+    def write_all(self, results: Sequence[CaseResult]) -> None:
+        """Spool many results of cases that were not measured; raise SpoolFull."""
+        self._context.writer.write_all(self.run, results)
+        self.results.extend(results)
+
+    def defer(self, cases: Collection[Case], *, budget: TimeBudget) -> None:
+        """Defer the cases beyond the time budget; raise SpoolFull."""
+        self.write_all([budget.defer(case, run_id=self.run.id) for case in cases])
+
+    def end(self, state: RunState) -> None:
+        """Store the end of the run."""
+        self.run = replace(self.run, state=state, finished_at=self._context.services.now())
+        self._context.writer.write_state(self.run)
+        self._context.notify(RunEnded(run=self.run))
+
+
+class _Execution(ActiveRun):
+    """A run on this machine, with its plan and its executor."""
 
     def __init__(
         self,
@@ -236,56 +291,22 @@ class _Execution:
         executor: Executor,
         context: RunContext,
         users: tuple[str, ...],
-        sources: SourceAttacher,
+        results: Sequence[CaseResult],
     ) -> None:
-        self.run = run
-        self._sources = sources
-        self.results: list[CaseResult] = []
+        super().__init__(run, context=context, users=users, results=results)
         self._plan = plan
         self._settings = settings
         self._executor = executor
-        self._context = context
-        self._users = users
 
     def sides(self) -> list[PairSide]:
         """Return the remaining cases of the plan with executor and settings."""
         done = {result.case.key for result in self.results}
-        return [
-            PairSide(
-                executor=self._executor,
-                order=CaseOrder(
-                    run_id=self.run.id,
-                    case=planned.case,
-                    workload=planned.workload,
-                    settings=settings_for(planned.case, self._settings),
-                    skips_same_code=True,
-                    position=position,
-                ),
-            )
+        orders = [
+            case_order(planned, run_id=self.run.id, settings=self._settings, position=position)
             for position, planned in enumerate(self._plan)
             if planned.case.key not in done
         ]
-
-    def start(self, *, label: str) -> None:
-        self._context.writer.write(self.run)
-        started = RunStarted(run=self.run, num_done=len(self.results), label=label)
-        self._context.notify(started)
-
-    def write(self, result: CaseResult) -> None:
-        result = with_users(result, users=self._users)
-        result = self._sources.attach(result, run=self.run)
-        self._context.writer.write(self.run, result=result)
-        self.results.append(result)
-        self._context.notify(CaseFinished(result=result))
-
-    def write_all(self, results: Sequence[CaseResult]) -> None:
-        self._context.writer.write_all(self.run, results)
-        self.results.extend(results)
-
-    def end(self, state: RunState) -> None:
-        self.run = replace(self.run, state=state, finished_at=self._context.services.now())
-        self._context.writer.write_state(self.run)
-        self._context.notify(RunEnded(run=self.run))
+        return [PairSide(executor=self._executor, order=order) for order in orders]
 
 
 def _execute(
@@ -417,11 +438,15 @@ def _defer(
 ) -> None:
     if not cases:
         return
-    for execution, sides in zip(executions, zip(*cases, strict=True), strict=True):
-        run_id = execution.run.id
-        execution.write_all([budget.defer(side.order.case, run_id=run_id) for side in sides])
-    deferred = counted(len(cases), "case")
-    context.notify(LogMessage(text=f"{budget.text}; deferred to the next run: {deferred}"))
+    for execution in executions:
+        execution.defer([_case_of(sides) for sides in cases], budget=budget)
+    context.notify(deferred_message(len(cases), budget=budget))
+
+
+def deferred_message(num_cases: int, *, budget: TimeBudget) -> LogMessage:
+    """Return the message about cases beyond the time budget."""
+    deferred = counted(num_cases, "case")
+    return LogMessage(text=f"{budget.text}; deferred to the next run: {deferred}")
 
 
 def _record_heartbeats(executions: Sequence[_Execution], *, context: RunContext) -> None:
@@ -471,38 +496,29 @@ def _prepare(
     facts = {
         **_open_executor(executor),
         "num_threads": settings.num_threads,
-        "measure_settings": dataclasses.asdict(settings),
         **(ahead.facts() if ahead is not None else {}),
     }
     if resumed is None:
         plan = _plan(request, context=context)
+        cases = tuple(planned.case for planned in plan)
+        at = context.services.now()
+        run = new_run(request, cases=cases, facts=facts, context=context, at=at)
     else:
         _check_can_resume(resumed.run, facts=facts, machine=request.machine)
         plan = tuple(
             plan_case(case, catalog=context.catalog, variants=context.variants)
             for case in resumed.run.plan
         )
-    names = dict.fromkeys(planned.case.model for planned in plan)
-    specs = [context.catalog[name] for name in names if name in context.catalog]
-    sources = kept_sources(specs)
-    if resumed is None:
-        facts["model_commits"] = model_commits(specs)
-        if sources:
-            facts[MODEL_SOURCES] = hashes_of(sources)
-        run = _new_run(request, plan=plan, facts=facts, at=context.services.now())
-    else:
         run = replace(resumed.run, state=RunState.RUNNING, finished_at=None)
-    execution = _Execution(
+    return _Execution(
         run,
         plan=plan,
         settings=settings,
         executor=executor,
         context=context,
         users=users,
-        sources=SourceAttacher(sources),
+        results=() if resumed is None else resumed.results,
     )
-    execution.results.extend(() if resumed is None else resumed.results)
-    return execution
 
 
 def _plan(request: ResolvedRun, *, context: RunContext) -> tuple[PlannedCase, ...]:
@@ -512,6 +528,25 @@ def _plan(request: ResolvedRun, *, context: RunContext) -> tuple[PlannedCase, ..
         variants=context.variants,
         device=request.device,
         has_references=request.has_references,
+    )
+
+
+def _specs(cases: Iterable[Case], *, context: RunContext) -> list[ModelSpec]:
+    names = dict.fromkeys(case.model for case in cases)
+    return [context.catalog[name] for name in names if name in context.catalog]
+
+
+def case_order(
+    planned: PlannedCase, *, run_id: str, settings: MeasureSettings, position: int = 0
+) -> CaseOrder:
+    """Return the order of a case for the executor of its run, at `position` of the plan."""
+    return CaseOrder(
+        run_id=run_id,
+        case=planned.case,
+        workload=planned.workload,
+        settings=settings_for(planned.case, settings),
+        skips_same_code=True,
+        position=position,
     )
 
 
@@ -541,13 +576,24 @@ def _open_executor(executor: Executor) -> Mapping[str, Any]:
         raise ToolchainUnusable(str(error)) from error
 
 
-def _new_run(
+def new_run(
     request: ResolvedRun,
     *,
-    plan: tuple[PlannedCase, ...],
+    cases: tuple[Case, ...],
     facts: Mapping[str, Any],
+    context: RunContext,
     at: datetime,
 ) -> Run:
+    """Return a run of `cases` that starts at `at`; `facts` are those of its executor."""
+    specs = _specs(cases, context=context)
+    facts = {
+        **facts,
+        "num_threads": request.settings.num_threads,
+        "measure_settings": dataclasses.asdict(request.settings),
+        "model_commits": model_commits(specs),
+    }
+    if sources := kept_sources(specs):
+        facts[MODEL_SOURCES] = hashes_of(sources)
     return Run(
         id=uuid.uuid4().hex[:12],
         started_at=at,
@@ -557,7 +603,7 @@ def _new_run(
         machine=request.machine,
         environment=facts,
         fingerprint=fingerprint(facts),
-        plan=tuple(planned.case for planned in plan),
+        plan=cases,
         trigger=request.trigger,
     )
 

@@ -58,6 +58,11 @@ def make_plan(
     return tuple({item.case.key: item for item in planned}.values())
 
 
+def plan_references(device: str) -> tuple[PlannedCase, ...]:
+    """Return the reference cases on `device`."""
+    return tuple(_reference(spec, device=device) for spec in REFERENCES.values())
+
+
 def _plan_models(
     selection: Selection,
     *,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import uuid
 from collections.abc import Callable, Sequence
 
 from compile_hud.db.jobs.live_log import LiveLog
-from compile_hud.runner.cluster.api import Ended, Reply, Setup, Slot, Status
+from compile_hud.runner.cluster.api import Reply, Setup, Slot, Status
 from compile_hud.runner.execution.executor import CaseOrder
 from tests.support.builders import make_measurement, make_result
 from tests.support.fakes import FACTS, FakeClock
@@ -49,14 +48,15 @@ class FakeCluster:
         # True lists disconnected nodes for ever.
         self.lists_the_gone = False
         self.on_submit: Callable[[], None] = lambda: None
+        # The output of each case while it is measured; None for silent cases.
+        self.log_of: Callable[[CaseOrder], LiveLog] | None = None
         self.assigned: list[tuple[str, str]] = []
         self.cancelled: list[str] = []
         self.is_open = False
-        self.logs: dict[str, LiveLog] = {}
         self._clock = clock
         self._arrivals = dict(arrivals or {})
-        self._numbers = itertools.count()
-        self._tasks: dict[str, tuple[CaseOrder | None, Slot]] = {}
+        self._tasks: dict[Slot, CaseOrder | None] = {}
+        self._logged: CaseOrder | None = None
         self._num_ended = 0
 
     def open(self) -> None:
@@ -67,51 +67,49 @@ class FakeCluster:
         """Return the nodes that are connected."""
         return tuple(self.present)
 
-    def submit(self, order: CaseOrder | None, *, slot: Slot, setup: Setup) -> str:
+    def submit(self, order: CaseOrder | None, *, slot: Slot, setup: Setup) -> None:
         """Record the call."""
         del setup
+        assert slot not in self._tasks
         self.on_submit()
-        name = f"task-{next(self._numbers)}"
-        self._tasks[name] = (order, slot)
+        self._tasks[slot] = order
         if order is not None:
             self.assigned.append((slot.machine, order.case.model))
-        return name
 
-    def wait(self, *, limit_s: float) -> Sequence[Ended]:
-        """Return the first task whose node is not silent."""
-        for name, (order, slot) in list(self._tasks.items()):
+    def wait(self, *, limit_s: float) -> Sequence[tuple[Slot, LiveLog | Reply]]:
+        """Return the output of the first task whose node is not silent."""
+        for slot, order in list(self._tasks.items()):
             if order is None:
                 reply = self.looks.get(slot.machine, Reply(status=Status.DONE, facts=FACTS))
                 if reply is None:
                     continue
-                return self._end(name, reply)
+                return self._end(slot, reply)
+            if self.log_of is not None and self._logged is not order:
+                self._logged = order
+                return [(slot, self.log_of(order))]
             answer = self.behave(order, slot)
             if isinstance(answer, str):
                 continue
             if answer is None and not self.lists_the_gone:
                 self.present.remove(slot)
-            return self._end(name, answer)
+            return self._end(slot, answer or Reply(status=Status.GONE, reason="the node died"))
         self._clock.advance(limit_s)
         return []
 
-    def log_of(self, run_id: str) -> LiveLog | None:
-        """Return the output of a case that the test sets."""
-        return self.logs.get(run_id)
-
-    def cancel(self, task: str) -> None:
+    def cancel(self, slot: Slot) -> None:
         """Forget the task, and record its node."""
-        _, slot = self._tasks.pop(task)
+        del self._tasks[slot]
         self.cancelled.append(slot.machine)
 
     def close(self) -> None:
         """Record the call."""
         self.is_open = False
 
-    def _end(self, name: str, reply: Reply | None) -> Sequence[Ended]:
+    def _end(self, slot: Slot, reply: Reply) -> Sequence[tuple[Slot, Reply]]:
         self._clock.advance(1)
-        del self._tasks[name]
+        del self._tasks[slot]
         self._num_ended += 1
         if self._num_ended in self._arrivals:
             machine = self._arrivals.pop(self._num_ended)
             self.present.append(Slot(node_id=f"node-{machine}-{self._num_ended}", machine=machine))
-        return [Ended(task=name, reply=reply, reason="" if reply else "the node died")]
+        return [(slot, reply)]

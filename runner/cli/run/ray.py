@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,8 +17,7 @@ from compile_hud.runner.cli.progress import new_progress
 from compile_hud.runner.cli.run.after_run import judge
 from compile_hud.runner.cluster.resume import check_is_silent
 from compile_hud.runner.cluster.setup import (
-    RayOptions,
-    cluster_address,
+    RuntimeEnvironment,
     execute_on_ray,
     on_cluster,
     read_environment,
@@ -69,27 +68,23 @@ class ExecutorOptions:
         if not self.is_ray and self.environment_path is not None:
             raise click.UsageError("--runtime-env is an option of Ray; add --executor ray")
 
-    def ray(self, env: Mapping[str, str]) -> RayOptions:
-        """Return the address of the cluster and the environment of its tasks; raise ConfigError."""
+    def environment(self) -> RuntimeEnvironment:
+        """Return the runtime environment of the tasks; raise ConfigError."""
         path = self.environment_path
-        return RayOptions(
-            address=cluster_address(env),
-            environment={} if path is None else read_environment(Path(path)),
-        )
+        return {} if path is None else read_environment(Path(path))
 
     def measuring_workspace(self, workspace: Workspace) -> Workspace:
         """Return `workspace`, in which the machine of a run measures its suspects again."""
         if not self.is_ray:
             return workspace
-        return on_cluster(workspace, options=self.ray(workspace.dependencies.env))
+        return on_cluster(workspace, environment=self.environment())
 
 
 def make_ray_runner(workspace: Workspace, *, notify: Notify) -> JobRunner:
     """Return the runner of jobs whose schedules use Ray."""
-    options = RayOptions(address=cluster_address(workspace.dependencies.env))
     return JobRunner(
-        measure=partial(execute_on_ray, options=options, workspace=workspace, notify=notify),
-        judge=partial(judge, workspace=on_cluster(workspace, options=options)),
+        measure=partial(execute_on_ray, environment={}, workspace=workspace, notify=notify),
+        judge=partial(judge, workspace=on_cluster(workspace, environment={})),
     )
 
 
@@ -104,9 +99,11 @@ def measure_on_ray(
         raise click.UsageError("--executor ray measures one toolchain at a time")
     if requests[0].device == AUTO_DEVICE:
         raise click.UsageError("--executor ray needs a kind of device: --device cuda or cpu")
-    ray = options.ray(workspace.dependencies.env)
+    environment = options.environment()
     if (run_id := requests[0].resume_id) is not None:
         check_is_silent(workspace.store(), run_id, now=workspace.dependencies.now())
     check_model_files(requests, config=workspace.config)
     with new_progress(workspace) as progress:
-        return execute_on_ray(requests[0], options=ray, workspace=workspace, notify=progress)
+        return execute_on_ray(
+            requests[0], environment=environment, workspace=workspace, notify=progress
+        )

@@ -12,13 +12,13 @@ from syrupy.assertion import SnapshotAssertion
 from compile_hud.db.queries.alerts import load_alerts
 from compile_hud.db.queries.results import load_document
 from compile_hud.db.records.results import Outcome, Run
-from compile_hud.runner.cluster.api import Reply, Setup, Slot, Status
+from compile_hud.runner.cluster.api import SETUP_LIMIT_S, Nodes, Reply, Setup, Slot, Status
 from compile_hud.runner.cluster.confirm import BUSY_LIMIT_S, NodeExecutor
-from compile_hud.runner.cluster.coordinator import SETUP_LIMIT_S
 from compile_hud.runner.config.load import load_config
 from compile_hud.runner.detection.confirm import confirm_run
 from compile_hud.runner.errors import ExecutorError
-from compile_hud.runner.execution.executor import CaseOrder, MakeExecutor
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.execution.retries import MAX_ATTEMPTS
 from compile_hud.runner.planning.plan import plan_case
 from compile_hud.runner.protocol.messages import LaunchReport, MeasureSettings
 from compile_hud.runner.workspace import Dependencies, Workspace
@@ -34,13 +34,18 @@ ORDER = CaseOrder(
 )
 
 
+def executor_on(cluster: FakeCluster, *, machine: str, clock: FakeClock) -> NodeExecutor:
+    nodes = Nodes(cluster=cluster, setup=SETUP, trace_folder=Path("spool"), machine=machine)
+    return NodeExecutor(nodes, now=clock)
+
+
 class Here:
     """A cluster of two machines, one of which is asked again."""
 
     def __init__(self, behave: Behaviour = measured) -> None:
         self.clock = FakeClock()
         self.cluster = FakeCluster("alpha", "beta", clock=self.clock, behave=behave)
-        self.executor = NodeExecutor(self.cluster, machine="beta", setup=SETUP, now=self.clock)
+        self.executor = executor_on(self.cluster, machine="beta", clock=self.clock)
 
 
 def busy(_order: CaseOrder, _slot: Slot) -> Reply:
@@ -57,16 +62,13 @@ def test_the_machine_of_the_run_is_queried_and_no_other() -> None:
     assert not here.cluster.is_open
 
 
-def test_a_session_is_one_case_on_the_machine() -> None:
+def test_launches_on_another_machine_are_not_interleaved(words: SnapshotAssertion) -> None:
     here = Here()
-    session = here.executor.begin(ORDER)
-    needed = [session.needs_launch]
-    assert session.launch() == LaunchReport(outcome=Outcome.OK)
-    needed.append(session.needs_launch)
-    assert needed == [True, False]
-    assert session.finish().case == ORDER.case
-    session.close()
-    assert here.cluster.assigned == [("beta", "a")]
+    with pytest.raises(ExecutorError) as caught:
+        here.executor.begin(ORDER)
+    assert caught.value.parameters == {"machine": "beta"}
+    assert str(caught.value) == words
+    assert not here.cluster.assigned
 
 
 def test_connecting_restores_the_handler_of_sigterm(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,6 +107,12 @@ def test_a_machine_that_does_not_measure_is_reported(
     assert (here.clock() - started_at).total_seconds() >= took_s
 
 
+def test_the_limit_of_a_task_covers_its_waits_and_its_attempts() -> None:
+    setup = dataclasses.replace(SETUP, wait_idle_s=60.0)
+    assert setup.limit_s(0.0) == SETUP_LIMIT_S + 60.0
+    assert setup.limit_s(100.0) == SETUP_LIMIT_S + 60.0 + MAX_ATTEMPTS * 100.0
+
+
 def test_a_machine_that_is_busy_for_a_while_is_waited_for() -> None:
     here = Here()
     here.cluster.behave = lambda order, slot: (
@@ -141,10 +149,8 @@ def test_a_suspect_is_measured_again_where_it_was_found(
     cluster = FakeCluster("other", machine, clock=terminal.clock, behave=break_again)
     cluster.looks[machine] = Reply(status=Status.DONE, facts=document.run.environment)
 
-    def elsewhere(run: Run) -> MakeExecutor:
-        return lambda **_: NodeExecutor(
-            cluster, machine=run.machine, setup=SETUP, now=terminal.clock
-        )
+    def elsewhere(run: Run) -> NodeExecutor:
+        return executor_on(cluster, machine=run.machine, clock=terminal.clock)
 
     env = {"HUD_LOCK_DIR": str(tmp_path / "ours")}
     report = confirm_run(

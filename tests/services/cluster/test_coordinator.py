@@ -17,16 +17,19 @@ from syrupy.assertion import SnapshotAssertion
 from compile_hud.db.jobs.live_log import LiveLog, LogLine
 from compile_hud.db.jobs.queue import get_live_log
 from compile_hud.db.queries.model_sources import load_code_diffs
-from compile_hud.db.records.results import Outcome, RunDocument, RunState
+from compile_hud.db.records.results import CaseResult, Outcome, RunDocument, RunState
 from compile_hud.db.records.summaries import HEARTBEAT_TIMEOUT_S
 from compile_hud.db.store import Store
 from compile_hud.models_zoo.catalog.errors import UnknownNameError
+from compile_hud.models_zoo.catalog.reference_cases import REFERENCES
 from compile_hud.models_zoo.catalog.spec import ModelSpec
-from compile_hud.runner.cluster.api import Reply, Setup, Slot, Status
+from compile_hud.runner.cluster.api import Nodes, Reply, Setup, Slot, Status
 from compile_hud.runner.cluster.assignments import MAX_ASSIGNMENTS
-from compile_hud.runner.cluster.coordinator import NO_NODES_LIMIT_S, Nodes, run_on_cluster
+from compile_hud.runner.cluster.coordinator import BACKOFF_S, NO_NODES_LIMIT_S, run_on_cluster
 from compile_hud.runner.cluster.resume import check_is_silent, load_interrupted
 from compile_hud.runner.errors import ExecutorError, ResumeError, RunInterrupted, ToolchainUnusable
+from compile_hud.runner.events import RunStarted
+from compile_hud.runner.execution.device_idle import SHARED
 from compile_hud.runner.execution.executor import CaseOrder
 from compile_hud.runner.execution.run_plan import ResolvedRun, RunContext, RunServices
 from compile_hud.runner.persistence.result_writer import ResultWriter
@@ -47,6 +50,9 @@ PLAN = ResolvedRun(
     settings=REQUEST.settings,
     machine="driver",
 )
+
+
+WITH_REFERENCES = replace(PLAN, has_references=True)
 
 
 class ClusterSandbox(RunSandbox):
@@ -127,6 +133,11 @@ def outcomes(documents: list[RunDocument]) -> dict[str, list[Outcome]]:
     return by_case
 
 
+def reference_results(document: RunDocument) -> list[CaseResult]:
+    """Return the results of reference cases."""
+    return [result for result in document.results if result.case.is_reference]
+
+
 def dying_with(model: str) -> Behaviour:
     """Return machines that are gone once they have the case of `model`."""
 
@@ -170,18 +181,50 @@ def test_every_machine_of_a_plan_has_the_code_of_a_model_that_keeps_it(
 
 
 def test_every_machine_measures_the_reference_cases(sandbox: ClusterSandbox) -> None:
-    request = ResolvedRun(
-        **{name: getattr(PLAN, name) for name in PLAN.__slots__ if name != "has_references"},
-        has_references=True,
+    documents = sandbox.run_on(sandbox.cluster("alpha", "beta"), WITH_REFERENCES)
+    assert [len(reference_results(item)) for item in documents] == [3, 3]
+
+
+def test_a_busy_machine_measures_its_reference_cases_later(sandbox: ClusterSandbox) -> None:
+    # The other machine has measured the whole plan by then.
+    num_busy = 4 * len(NAMES)
+    answers = Counter[str]()
+
+    def behave(order: CaseOrder, slot: Slot) -> Reply:
+        answers[slot.machine] += 1
+        if slot.machine == "beta" and answers["beta"] <= num_busy:
+            return Reply(status=Status.BUSY)
+        return measured(order, slot)
+
+    cluster = sandbox.cluster("alpha", "beta", behave=behave)
+    documents = sandbox.run_on(cluster, WITH_REFERENCES)
+    assert [len(item.results) for item in documents] == [3 + len(NAMES), 3]
+
+
+def test_a_reference_case_is_lost_with_its_machine(
+    sandbox: ClusterSandbox, words: SnapshotAssertion
+) -> None:
+    (document,) = sandbox.run_on(
+        sandbox.cluster("alpha", "beta", behave=dying_with("ref_copy")),
+        replace(WITH_REFERENCES, selection=Selection(models=("a",), modes=("eager",))),
+        machine="alpha",
     )
-    documents = sandbox.run_on(sandbox.cluster("alpha", "beta"), request)
-    counts = [
-        Counter(result.case.is_reference for result in item.results)[True] for item in documents
-    ]
-    assert counts == [3, 3]
+    outcomes_by_case = outcomes([document])
+    assert outcomes_by_case["ref_copy"] == [Outcome.NODE_LOST]
+    (result,) = (item for item in document.results if item.case.model == "ref_copy")
+    assert result.reason == words
 
 
-def test_case_of_a_machine_that_is_gone_is_measured_by_another(sandbox: ClusterSandbox) -> None:
+def test_a_reference_case_of_the_plan_is_measured_once(sandbox: ClusterSandbox) -> None:
+    request = replace(WITH_REFERENCES, selection=Selection(models=("ref_copy",)))
+    (document,) = sandbox.run_on(sandbox.cluster("alpha"), request)
+    assert sorted(case.model for case in document.run.plan) == sorted(REFERENCES)
+    assert len(reference_results(document)) == len(REFERENCES)
+
+
+def test_case_of_a_machine_that_is_gone_is_measured_by_another(
+    sandbox: ClusterSandbox, words: SnapshotAssertion
+) -> None:
     died: list[str] = []
 
     def behave(order: CaseOrder, slot: Slot) -> Reply | None:
@@ -194,6 +237,7 @@ def test_case_of_a_machine_that_is_gone_is_measured_by_another(sandbox: ClusterS
     assert outcomes(documents) == {name: [Outcome.OK] for name in NAMES}
     alpha, beta = documents
     assert died[0] in {case.model for case in alpha.run.plan}
+    assert sandbox.messages() == words
     assert beta.run.plan == ()
     assert beta.run.state is RunState.FINISHED
 
@@ -208,6 +252,17 @@ def test_machine_that_is_gone_and_still_listed_is_left_alone_for_a_while(
     cluster.lists_the_gone = True
     assert outcomes(sandbox.run_on(cluster)) == {name: [Outcome.OK] for name in NAMES}
     assert [machine for machine, _ in cluster.assigned].count("beta") == 1
+
+
+def test_the_only_machine_is_tried_again_at_once(sandbox: ClusterSandbox) -> None:
+    def behave(order: CaseOrder, slot: Slot) -> Reply | None:
+        return None if len(cluster.assigned) == 1 else measured(order, slot)
+
+    cluster = sandbox.cluster("alpha", behave=behave)
+    cluster.lists_the_gone = True
+    started_at = sandbox.clock()
+    assert outcomes(sandbox.run_on(cluster)) == {name: [Outcome.OK] for name in NAMES}
+    assert (sandbox.clock() - started_at).total_seconds() < BACKOFF_S
 
 
 def test_case_that_takes_machine_after_machine_with_it_is_lost(sandbox: ClusterSandbox) -> None:
@@ -271,6 +326,12 @@ def test_case_of_a_silent_machine_is_taken_from_it_and_counted_once(
     assert cluster.cancelled == ["mute"]
 
 
+def test_a_silent_machine_gets_no_other_case(sandbox: ClusterSandbox) -> None:
+    cluster = sandbox.cluster("mute", behave=lambda _order, _slot: SILENT)
+    assert outcomes(sandbox.run_on(cluster)) == {name: [Outcome.NODE_LOST] for name in NAMES}
+    assert cluster.cancelled == ["mute"]
+
+
 def test_busy_machine_does_not_count_against_its_case(sandbox: ClusterSandbox) -> None:
     answers = Counter[str]()
 
@@ -293,11 +354,12 @@ def test_machine_without_a_usable_toolchain_is_left_out_and_said(
     assert sandbox.messages() == words
 
 
+@pytest.mark.parametrize("status", [Status.UNUSABLE, Status.GONE])
 def test_without_any_usable_machine_the_reasons_are_the_error(
-    sandbox: ClusterSandbox, words: SnapshotAssertion
+    status: Status, sandbox: ClusterSandbox, words: SnapshotAssertion
 ) -> None:
     cluster = sandbox.cluster("alpha")
-    cluster.looks["alpha"] = Reply(status=Status.UNUSABLE, reason="no torch")
+    cluster.looks["alpha"] = Reply(status=status, reason="no torch")
     with pytest.raises(ToolchainUnusable) as caught:
         sandbox.run_on(cluster)
     assert str(caught.value) == words
@@ -317,19 +379,27 @@ def test_the_output_of_a_case_travels_with_the_heartbeat(
         yield
 
     def behave(order: CaseOrder, slot: Slot) -> Reply:
-        lines = (LogLine(offset=0, text=f"building {order.case.model}"),)
-        cluster.logs = {order.run_id: LiveLog(case_key=order.case.key, lines=lines)}
         beats[0]()
         assert sandbox.store is not None
         with sandbox.store.read() as connection:
             logs.append(get_live_log(connection, order.run_id))
         return measured(order, slot)
 
+    def log_of(order: CaseOrder) -> LiveLog:
+        lines = (LogLine(offset=0, text=f"building {order.case.model}"),)
+        return LiveLog(case_key=order.case.key, lines=lines)
+
     monkeypatch.setattr("compile_hud.runner.cluster.coordinator.heartbeat", by_hand)
     cluster = sandbox.cluster("alpha", behave=behave)
-    sandbox.run_on(cluster)
+    cluster.log_of = log_of
+    # The facts are queried before there is a run; between two cases it has no log.
+    cluster.on_submit = lambda: beats[0]()
+    (document,) = sandbox.run_on(cluster)
     texts = [log.lines[0].text for log in logs if log is not None]
     assert texts == [f"building {name}" for name in NAMES]
+    beats[0]()
+    with sandbox.store.read() as connection:
+        assert get_live_log(connection, document.run.id) is None
 
 
 def is_caught(number: signal.Signals) -> bool:
@@ -394,10 +464,7 @@ def test_without_a_node_the_command_that_adds_one_is_reported(
 
 
 def test_an_unknown_name_is_reported_before_the_cluster_is_queried(sandbox: ClusterSandbox) -> None:
-    request = ResolvedRun(
-        **{name: getattr(PLAN, name) for name in PLAN.__slots__ if name != "selection"},
-        selection=Selection(models=("nothing",)),
-    )
+    request = replace(PLAN, selection=Selection(models=("nothing",)))
     with pytest.raises(UnknownNameError):
         sandbox.run_on(sandbox.cluster("alpha"), request)
 
@@ -422,6 +489,7 @@ def test_two_nodes_of_one_machine_share_its_run_unless_their_environments_differ
     cluster = sandbox.cluster("alpha", "alpha")
     cluster.present = [Slot(node_id=str(number), machine="alpha") for number in range(2)]
     assert len(sandbox.run_on(cluster)) == 1
+    assert len([event for event in sandbox.events if isinstance(event, RunStarted)]) == 1
     other = Reply(status=Status.DONE, facts={**FACTS, "cpu_model": "another"})
     differing = sandbox.cluster("alpha", "other")
     differing.looks["other"] = other
@@ -448,13 +516,20 @@ def test_interrupted_plan_goes_on_with_the_next_case_in_the_same_runs(
     sandbox: ClusterSandbox,
 ) -> None:
     earlier = sandbox.interrupted("alpha", "beta", before="d")
-    cluster = sandbox.cluster("beta", "alpha")
+    states: list[RunState] = []
+
+    def behave(order: CaseOrder, slot: Slot) -> Reply:
+        states.append(sandbox.load(order.run_id).run.state)
+        return measured(order, slot)
+
+    cluster = sandbox.cluster("beta", "alpha", behave=behave)
     documents = sandbox.run_on(cluster, earlier=earlier)
     done = {result.case.model for item in earlier for result in item.results}
     assert done
     assert {model for _, model in cluster.assigned} == set(NAMES) - done
     assert outcomes(documents) == {name: [Outcome.OK] for name in NAMES}
     assert [item.run.id for item in documents] == [item.run.id for item in earlier]
+    assert set(states) == {RunState.RUNNING}
     for document in documents:
         assert document.run.state is RunState.FINISHED
         assert {case.key for case in document.run.plan} == {
@@ -514,10 +589,7 @@ def test_results_without_a_store_wait_in_the_spool(sandbox: ClusterSandbox) -> N
 
 
 def test_time_budget_puts_off_what_no_machine_has_time_for(sandbox: ClusterSandbox) -> None:
-    request = ResolvedRun(
-        **{name: getattr(PLAN, name) for name in PLAN.__slots__ if name != "time_budget_s"},
-        time_budget_s=2.5,
-    )
+    request = replace(PLAN, time_budget_s=2.5)
     results = [
         result
         for item in sandbox.run_on(sandbox.cluster("alpha"), request)
@@ -525,6 +597,15 @@ def test_time_budget_puts_off_what_no_machine_has_time_for(sandbox: ClusterSandb
     ]
     assert len(results) == len(NAMES)
     assert [result.is_deferred for result in results] == [False] * 2 + [True] * 4
+
+
+def test_results_name_the_other_processes_on_the_device(sandbox: ClusterSandbox) -> None:
+    cluster = sandbox.cluster("alpha")
+    cluster.looks["alpha"] = Reply(status=Status.DONE, facts=FACTS, users=("python (7)",))
+    (document,) = sandbox.run_on(cluster)
+    assert all(
+        [warning.code for warning in result.warnings] == [SHARED] for result in document.results
+    )
 
 
 def test_trace_of_a_result_is_where_the_spool_looks_for_it(sandbox: ClusterSandbox) -> None:
