@@ -49,7 +49,7 @@ from compile_hud.runner.system.locks import device_lock
 
 # Half of the width of a position's interval at which more launches add nothing to the answer.
 _TARGET_SHARE = 0.1
-# A position is clear once its interval is on one side of these.
+# A position is clear once its interval is nearer to 0 than the first, or beyond the second.
 _NOTHING, _EVERYTHING = 0.2, 0.8
 # The detail of a launch with the folders of packages that it has loaded.
 LOADED = "loaded"
@@ -272,7 +272,8 @@ class _MixtureMeasurement:
                 return True
             position = _position_of(reading, ends=ends)
             is_narrow = position.high - position.low < 2 * _TARGET_SHARE
-            return is_narrow or position.high < _NOTHING or position.low > _EVERYTHING
+            is_nothing = position.low > -_NOTHING and position.high < _NOTHING
+            return is_narrow or is_nothing or position.low > _EVERYTHING
 
         pair, reading = self._measure(before, candidate, is_clear=is_clear, metric=ends.metric)
         if pair.candidate.outcome is not Outcome.OK:

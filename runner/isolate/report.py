@@ -9,7 +9,7 @@ from compile_hud.db.shared.text import counted
 from compile_hud.runner.analysis.comparison.bisection import BoundsVerdict
 from compile_hud.runner.bisect.report import change_text
 from compile_hud.runner.isolate.isolation import Isolation, percent
-from compile_hud.runner.isolate.shares import LEAST_SHARE, FoundShare, Position, ShareKind
+from compile_hud.runner.isolate.shares import FoundShare, Position, ShareKind, is_effect
 
 # Of many differences the first are shown; `--json` has all.
 _NUM_SHOWN = 8
@@ -37,7 +37,7 @@ def is_answered(isolation: Isolation) -> bool:
         bool(isolation.shares)
         and all(share.kind is not ShareKind.UNSEPARATED for share in isolation.shares or ())
         and isolation.rest is not None
-        and abs(isolation.rest.share) < LEAST_SHARE
+        and not is_effect(isolation.rest)
     )
 
 
@@ -65,7 +65,7 @@ def _rest(isolation: Isolation) -> Iterator[str]:
         yield "  no difference has a fifth of the change: it is the sum of many small ones"
     elif rest is None:
         yield "  the rest was not measured: everything but this does not run"
-    elif abs(rest.share) >= LEAST_SHARE:
+    elif is_effect(rest):
         yield f"  {_share_text(rest)}  the rest alone: another difference has the same effect"
     else:
         yield f"  {_share_text(rest)}  the rest"
