@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.records.results import Case, CaseResult, Outcome
 from compile_hud.runner.analysis.comparison.bisection import (
     BoundsVerdict,
@@ -22,6 +23,7 @@ from compile_hud.runner.analysis.comparison.bisection import (
 )
 from compile_hud.runner.analysis.comparison.paired import looks
 from compile_hud.runner.analysis.comparison.runs import OUTCOME
+from compile_hud.runner.bisect.report import change_text
 from compile_hud.runner.errors import BisectError, ExecutorError, RevisionUnusable, RunInterrupted
 from compile_hud.runner.events import LogMessage, Notify, PairLaunched
 from compile_hud.runner.execution.executor import CaseOrder, Executor
@@ -150,7 +152,8 @@ class _MixtureMeasurement:
         self._interrupts = interrupts
         self._executors: dict[str, Executor] = {}
         self._unusable: list[Unusable] = []
-        self._num_mixtures = 0
+        # The number of each mixture, by its differences from the first toolchain.
+        self._mixtures: dict[tuple[Difference, ...], int] = {}
         self._limits = PairLimits(
             min_launches=min(MIN_PAIRS, request.max_launches),
             max_launches=request.max_launches,
@@ -167,6 +170,7 @@ class _MixtureMeasurement:
         unmovable = tuple(item for item in everything if item not in movable)
         self._say(f"measuring both toolchains, which differ in {len(everything)} ways")
         ends, loaded = self._measure_ends()
+        self._say(f"  {metric_label(ends.metric)} {change_text(ends)}")
         searched, unloaded = _split(movable, before=before, after=after, loaded=loaded)
         verdict = judge_bounds(ends, floor=self._request.floor)
         search = None
@@ -194,7 +198,7 @@ class _MixtureMeasurement:
             shares=shares,
             rest=None if search is None else search.rest,
             unusable=tuple(self._unusable),
-            num_mixtures=self._num_mixtures,
+            num_mixtures=len(self._mixtures),
         )
 
     def close(self) -> None:
@@ -242,10 +246,10 @@ class _MixtureMeasurement:
         ends: Reading,
     ) -> Position | None:
         """Return the position of a mixture, None if it does not run."""
-        self._num_mixtures += 1
+        number = self._mixtures.setdefault(tuple(swapped), 1 + len(self._mixtures))
         names = ", ".join(item.text for item in swapped)
-        self._say(f"mixture {self._num_mixtures}: the first toolchain with {names}")
-        folder = self._dependencies.folder / f"mixture-{self._num_mixtures}"
+        self._say(f"mixture {number}: the first toolchain with {names}")
+        folder = self._dependencies.folder / f"mixture-{number}"
         try:
             python = build_mixture(
                 folder, before=sides[0], after=sides[1], changes=changes, swapped=swapped

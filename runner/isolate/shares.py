@@ -57,6 +57,7 @@ class FoundShare:
 class ShareSearch:
     """A search in the differences `0 .. num_differences - 1`, of at most `max_mixtures` mixtures.
 
+    A mixture that looks odd is measured twice, which does not count.
     The last mixture has everything but the answer: `rest` is its position, None without one.
     """
 
@@ -117,6 +118,10 @@ class ShareSearch:
         at_second = self._position(context | set(second))
         if at_second is None:
             return self._one_after_other(context, (first, second), (without, at_first, given))
+        if not _adds_up(without, at_first, at_second, given):
+            # A disturbed measurement looks like an interaction.
+            at_first = self._again(context | set(first), at_first)
+            at_second = self._again(context | set(second), at_second)
         has_first, has_second = (
             is_effect(_difference(position, without)) for position in (at_first, at_second)
         )
@@ -189,9 +194,8 @@ class ShareSearch:
     def _again(self, numbers: frozenset[int], known: Position) -> Position:
         """Return the mean of a mixture's position and of a second measurement of it."""
         is_end = len(numbers) in (0, self.num_differences)
-        if is_end or numbers in self._repeated or self._num_measured >= self.max_mixtures - 1:
+        if is_end or numbers in self._repeated:
             return self._repeated.get(numbers, known)
-        self._num_measured += 1
         again = self.measure(numbers)
         self._repeated[numbers] = known if again is None else _mean(known, again)
         return self._repeated[numbers]
@@ -210,6 +214,12 @@ class ShareSearch:
 def is_effect(gain: Position) -> bool:
     """Return whether a gain is large enough to be named, and no noise."""
     return abs(gain.share) >= LEAST_SHARE and not gain.low <= 0 <= gain.high
+
+
+def _adds_up(without: Position, at_first: Position, at_second: Position, given: Position) -> bool:
+    """Return whether the gains of two halves are those of both together, within the noise."""
+    parts = _difference(at_first, without).share + _difference(at_second, without).share
+    return abs(parts - (given.share - without.share)) < LEAST_SHARE
 
 
 def _is_small(gain: Position) -> bool:
