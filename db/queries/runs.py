@@ -262,9 +262,22 @@ def read_run(connection: Connection, run_id: str, *, store: str) -> Run:
     )
 
 
-def load_runs(store: Store, *, limit: int = 50) -> list[RunSummary]:
-    """Return the newest `limit` runs, newest first."""
-    newest = select(RunTable).order_by(*NEWEST_RUN).limit(limit)
+def load_runs(
+    store: Store,
+    *,
+    limit: int = 50,
+    machine: str | None = None,
+    suite: str | None = None,
+    toolchain: str | None = None,
+) -> list[RunSummary]:
+    """Return the newest `limit` runs of a machine, suite and toolchain, newest first."""
+    fields = {
+        RunTable.c.machine: machine,
+        RunTable.c.suite: suite,
+        RunTable.c.toolchain: toolchain,
+    }
+    of_these = [column == value for column, value in fields.items() if value is not None]
+    newest = select(RunTable).where(*of_these).order_by(*NEWEST_RUN).limit(limit)
     with store.read() as connection:
         rows = connection.execute(newest).all()
         plans = read_plans(connection, {row.plan_hash for row in rows})

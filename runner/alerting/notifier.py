@@ -144,7 +144,11 @@ def build_messages(
     # One read for all alerts: thousands cost the store as many queries as one.
     listed = {id: known[id] for ids in current_ids for id in ids[:MAX_LISTED_ALERTS]}
     documents = dict(
-        zip(listed, alerts_json(tuple(listed.values()), workspace=workspace), strict=True)
+        zip(
+            listed,
+            alerts_json(tuple(listed.values()), store=store, dashboard=workspace.config.dashboard),
+            strict=True,
+        )
     )
     deciders = _deciders(listed.values(), store=store)
     digests = _weekly(notifications, workspace=workspace)

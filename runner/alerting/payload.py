@@ -7,21 +7,23 @@ from typing import Any
 
 from compile_hud.db.queries.judge_state import load_events
 from compile_hud.db.records.alerts import Alert
+from compile_hud.db.store import Store
 from compile_hud.runner.alerting.alert_findings import alert_findings
 from compile_hud.runner.alerting.alert_kernels import cause_kernels
 from compile_hud.runner.alerting.alert_memory import alert_memory
 from compile_hud.runner.analysis.repro import repro_command
 from compile_hud.runner.system.dashboard_urls import series_url
-from compile_hud.runner.workspace import Workspace
 
 
-def alerts_json(alerts: Sequence[Alert], *, workspace: Workspace) -> list[dict[str, Any]]:
-    """Return the regression objects of docs/notifications.md, each with the event it belongs to."""
-    config = workspace.config
-    events = load_events(workspace.store(), ids={alert.event_id for alert in alerts})
-    kernels = cause_kernels(alerts, store=workspace.store())
-    findings = alert_findings(alerts, store=workspace.store())
-    memory = alert_memory(alerts, store=workspace.store())
+def alerts_json(alerts: Sequence[Alert], *, store: Store, dashboard: str) -> list[dict[str, Any]]:
+    """Return the regression objects of docs/notifications.md, each with the event it belongs to.
+
+    `dashboard` is the address that their links begin with.
+    """
+    events = load_events(store, ids={alert.event_id for alert in alerts})
+    kernels = cause_kernels(alerts, store=store)
+    findings = alert_findings(alerts, store=store)
+    memory = alert_memory(alerts, store=store)
     return [
         {
             **alert.to_json(
@@ -32,13 +34,13 @@ def alerts_json(alerts: Sequence[Alert], *, workspace: Workspace) -> list[dict[s
             ),
             "event": events[alert.event_id].to_json() if alert.event_id in events else None,
             "repro": repro_command(alert.case, toolchain=alert.toolchain),
-            "url": series_url(alert, dashboard=config.dashboard),
+            "url": series_url(alert, dashboard=dashboard),
         }
         for alert in alerts
     ]
 
 
-def alert_json(alert: Alert, *, workspace: Workspace) -> dict[str, Any]:
+def alert_json(alert: Alert, *, store: Store, dashboard: str) -> dict[str, Any]:
     """Return the regression object of one alert."""
-    (document,) = alerts_json([alert], workspace=workspace)
+    (document,) = alerts_json([alert], store=store, dashboard=dashboard)
     return document

@@ -186,7 +186,11 @@ def detect(workspace: Workspace, *, as_json: bool) -> None:
     for item in report.unjudged:
         click.echo(f"warning: {item.text}", err=True)
     if as_json:
-        print_json(alerts_json(report.alerts, workspace=workspace))
+        print_json(
+            alerts_json(
+                report.alerts, store=workspace.store(), dashboard=workspace.config.dashboard
+            )
+        )
     elif not is_empty:
         click.echo(
             f"{counted(len(report.alerts), 'alert')}, {len(report.new)} new,"

@@ -19,7 +19,6 @@ from compile_hud.db.queries.alerts import (
     load_changes,
     load_series_settings,
 )
-from compile_hud.db.queries.judge_state import load_events
 from compile_hud.db.queries.model_sources import load_alert_diff
 from compile_hud.db.queries.results import load_result_summaries
 from compile_hud.db.queries.runs import load_last_ending, load_run
@@ -32,12 +31,11 @@ from compile_hud.db.records.triage import (
     SeriesSettings,
     fits,
     is_set,
-    worst_first,
 )
 from compile_hud.db.store import Store
 from compile_hud.models_zoo.catalog.spec import near_names
 from compile_hud.runner.alerting.alert_kernels import cause_kernels
-from compile_hud.runner.alerting.payload import alert_json, alerts_json
+from compile_hud.runner.alerting.payload import alerts_json
 from compile_hud.runner.analysis.alerts.triage import (
     Decide,
     add_comment,
@@ -56,8 +54,6 @@ from compile_hud.runner.cli.alerts.outbox import (
 )
 from compile_hud.runner.cli.alerts.selection import (
     AlertFilters,
-    ListFilters,
-    filter_alerts,
     filtering,
     find_alert,
     no_fit_text,
@@ -84,6 +80,8 @@ from compile_hud.runner.cli.option_types import (
 )
 from compile_hud.runner.cli.output import check_exists, json_option, print_json, with_workspace
 from compile_hud.runner.cli.results.regressions import ALL_STATES
+from compile_hud.runner.documents.alert_filters import ListFilters
+from compile_hud.runner.documents.alerts import alert_document, find_alerts
 from compile_hud.runner.files.json_files import read_json
 from compile_hud.runner.format import quantity
 from compile_hud.runner.workspace import Workspace
@@ -137,12 +135,10 @@ def list_alerts(
     """List the alerts, improvements too, the worst first."""
     requested = None if ALL_STATES in states else [AlertState(state) for state in states]
     store = workspace.store()
-    every = load_alerts(store, states=requested)
-    events = load_events(store, ids={alert.event_id for alert in every})
-    alerts = worst_first(filter_alerts(every, filters, events=events))
+    alerts = find_alerts(store, filters, states=requested)
     check_exists(store)
     if as_json:
-        print_json(alerts_json(alerts, workspace=workspace))
+        print_json(alerts_json(alerts, store=store, dashboard=workspace.config.dashboard))
     elif alerts:
         print_alerts(alerts, at=workspace.dependencies.now())
     else:
@@ -157,18 +153,11 @@ def show_alert(workspace: Workspace, *, alert_id: str, as_json: bool) -> None:
     """Show one alert with all its changes; a prefix of its id is enough."""
     store = workspace.store()
     alert = find_alert(store, alert_id)
+    if as_json:
+        print_json(alert_document(store, alert.id, dashboard=workspace.config.dashboard))
+        return
     changes = load_changes(store, alert_id=alert.id)
     code = load_alert_diff(store, alert)
-    if as_json:
-        content = alert_json(alert, workspace=workspace)
-        print_json(
-            {
-                **content,
-                "model_code": None if code is None else code.to_json(),
-                "changes": [change.to_json() for change in changes],
-            }
-        )
-        return
     print_alert(
         alert,
         at=workspace.dependencies.now(),
@@ -500,9 +489,10 @@ def _decide(
     options: DecisionOptions,
     word: str,
 ) -> None:
-    decided = workspace.store().revise_alerts(decision(alert_ids, why=options.why), by=options.by)
+    store = workspace.store()
+    decided = store.revise_alerts(decision(alert_ids, why=options.why), by=options.by)
     if options.as_json:
-        print_json(alerts_json(decided.alerts, workspace=workspace))
+        print_json(alerts_json(decided.alerts, store=store, dashboard=workspace.config.dashboard))
         return
     if decided.alerts:
         print_alerts(decided.alerts, at=workspace.dependencies.now())

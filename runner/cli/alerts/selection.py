@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar
@@ -11,14 +11,18 @@ import click
 
 from compile_hud.db.errors import NotFoundError
 from compile_hud.db.queries.alerts import load_alert, load_alerts
-from compile_hud.db.records.alerts import Alert, AlertState, Event, subject_text
-from compile_hud.db.records.triage import search_fields
-from compile_hud.db.shared.text import has_words, quoted
+from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.store import Store
 from compile_hud.models_zoo.catalog.spec import near_names
-from compile_hud.runner.analysis.alerts.severity import SEVERITY_RANKS, severity_of
+from compile_hud.runner.analysis.alerts.severity import SEVERITY_RANKS
 from compile_hud.runner.cli.option_types import NearestChoice
 from compile_hud.runner.cli.output import check_exists, gather_options
+from compile_hud.runner.documents.alert_filters import (
+    ListFilters,
+    fits_model,
+    of_event,
+    of_mode,
+)
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -42,28 +46,6 @@ class AlertFilters:
         pairs = (("--event", self.event_id), ("--model", self.model), ("--mode", self.mode))
         typed = [f"{name} {value}" for name, value in pairs if value]
         return " ".join([*typed, *(["--all-open"] if self.all_open else [])])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListFilters:
-    """The filters of a command that lists alerts; all of them have to fit."""
-
-    event_id: str | None
-    model: str | None
-    mode: str | None
-    severity: str | None
-    machine: str | None
-    owner: str | None
-    text: str | None
-
-    def words(self) -> str:
-        """Return the filters as they were typed."""
-        pairs = (
-            *(("--event", self.event_id), ("--model", self.model), ("--mode", self.mode)),
-            *(("--severity", self.severity), ("--machine", self.machine)),
-            *(("--owner", self.owner), ("--text", self.text and quoted(self.text))),
-        )
-        return " ".join(f"{name} {value}" for name, value in pairs if value)
 
 
 _SHARED = (
@@ -93,22 +75,6 @@ filtering = gather_options(
 )
 
 
-def filter_alerts(
-    alerts: Iterable[Alert], filters: ListFilters, *, events: Mapping[str, Event]
-) -> list[Alert]:
-    """Return those of `alerts` that pass `filters`; `events` have the titles to search too."""
-    fitting = [
-        alert
-        for alert in _of_event(list(alerts), filters.event_id)
-        if _fits_model(alert, filters.model)
-        and fnmatchcase(alert.machine, filters.machine or "*")
-        and filters.severity in (None, severity_of(alert))
-        and filters.owner in (None, alert.owner)
-        and has_words(filters.text or "", _searched(alert, events=events))
-    ]
-    return _of_mode(fitting, filters.mode)
-
-
 def no_fit_text(
     store: Store, filters: ListFilters, *, states: Collection[AlertState] | None
 ) -> str:
@@ -122,15 +88,6 @@ def no_fit_text(
     if near := _hint(every, filters):
         return f"{text}{near}"
     return f"{text}; --state all lists every one" if states is not None else text
-
-
-def _searched(alert: Alert, *, events: Mapping[str, Event]) -> list[str]:
-    event = events.get(alert.event_id)
-    return [
-        *search_fields(alert),
-        subject_text(alert.metric, kind=alert.kind, verdict=alert.verdict),
-        *(str(alert.state), str(alert.verdict), event.title if event else ""),
-    ]
 
 
 def find_alert(store: Store, alert_id: str) -> Alert:
@@ -155,9 +112,9 @@ def select_alerts(
         return [find_alert(store, alert_id).id for alert_id in ids]
     check_exists(store)
     states = {AlertState.OPEN} if selection.all_open else set(states)
-    alerts = _of_event(load_alerts(store), selection.event_id)
-    alerts = [item for item in alerts if _fits_model(item, selection.model)]
-    alerts = [item for item in _of_mode(alerts, selection.mode) if item.state in states]
+    alerts = of_event(load_alerts(store), selection.event_id)
+    alerts = [item for item in alerts if fits_model(item, selection.model)]
+    alerts = [item for item in of_mode(alerts, selection.mode) if item.state in states]
     if not alerts and selection.words() != "--all-open":
         names = ", ".join(sorted(states))
         raise NotFoundError(
@@ -184,30 +141,3 @@ def _hint(alerts: Sequence[Alert], selection: AlertFilters | ListFilters) -> str
         if name and not any(fnmatchcase(item, name) for item in known)
     ]
     return f". Did you mean {', '.join(filter(None, near))}?" if any(near) else ""
-
-
-def _fits_model(alert: Alert, model: str | None) -> bool:
-    return fnmatchcase(alert.case.model, model or "*")
-
-
-def _of_mode(alerts: Sequence[Alert], mode: str | None) -> list[Alert]:
-    """Return the alerts of a variant, else those whose variants are of that mode."""
-    if mode is None:
-        return list(alerts)
-    of_variant = [item for item in alerts if fnmatchcase(item.case.variant, mode)]
-    return of_variant or [item for item in alerts if fnmatchcase(item.case.mode, mode)]
-
-
-def _of_event(alerts: Sequence[Alert], event_id: str | None) -> list[Alert]:
-    if not event_id:
-        return list(alerts)
-    ids = {item.event_id for item in alerts if item.event_id.startswith(event_id)}
-    matches = {event_id} if event_id in ids else ids
-    if len(matches) != 1:
-        problem = f"{len(matches)} events begin with" if matches else "no event has the id"
-        raise NotFoundError(
-            f"{problem} {event_id!r}; the address of its page and `hud alerts list --json` have"
-            " the whole id",
-            id=event_id,
-        )
-    return [item for item in alerts if item.event_id in matches]

@@ -11,18 +11,13 @@ from pathlib import Path
 
 import click
 
-from compile_hud.db.errors import NotFoundError, RecordError, StoreError
+from compile_hud.db.errors import NotFoundError, RecordError
 from compile_hud.db.queries.model_sources import load_code_diffs
 from compile_hud.db.queries.results import load_document
-from compile_hud.db.queries.runs import load_runs
-from compile_hud.db.queries.series import load_recent_histories
-from compile_hud.db.records.results import CaseResult, Run, RunDocument, RunState
-from compile_hud.db.records.summaries import Series
+from compile_hud.db.records.results import CaseResult, RunDocument, RunState
 from compile_hud.db.store import Store
 from compile_hud.models_zoo.catalog.spec import near_names
-from compile_hud.runner.analysis.comparison.noise_model import HISTORY_RUNS, NOISE_METRICS
 from compile_hud.runner.analysis.comparison.resolution import has_inconclusive
-from compile_hud.runner.analysis.comparison.run_selection import run_at_revision
 from compile_hud.runner.analysis.comparison.runs import (
     DEFAULT_FAIL_ABOVE,
     CaseComparison,
@@ -43,7 +38,7 @@ from compile_hud.runner.cli.compare.ci_report import (
     write_report,
 )
 from compile_hud.runner.cli.compare.commit_markdown import commit_markdown, job_link
-from compile_hud.runner.cli.compare.memory import memory_diffs, memory_json, print_memory_diff
+from compile_hud.runner.cli.compare.memory import print_memory_diff
 from compile_hud.runner.cli.compare.repository import (
     DEFAULT_MAX_LAUNCHES,
     CommitNames,
@@ -55,7 +50,7 @@ from compile_hud.runner.cli.compare.repository import (
     repository_options,
     result_lines,
 )
-from compile_hud.runner.cli.compare.table import differences_json, models_of, print_differences
+from compile_hud.runner.cli.compare.table import print_differences
 from compile_hud.runner.cli.exit_codes import EXIT_INCONCLUSIVE, EXIT_INTERRUPTED
 from compile_hud.runner.cli.option_types import NearestChoice, Percentage
 from compile_hud.runner.cli.options import (
@@ -68,6 +63,15 @@ from compile_hud.runner.cli.output import gather_options, json_option, print_jso
 from compile_hud.runner.cli.progress import new_progress
 from compile_hud.runner.detection.confirm_comparison import ComparisonConfirmer
 from compile_hud.runner.detection.settle_comparison import ComparisonSettler
+from compile_hud.runner.documents.comparison import differences_json, models_of, with_causes
+from compile_hud.runner.documents.memory import memory_diffs
+from compile_hud.runner.documents.stored_runs import (
+    LATEST,
+    PREVIOUS,
+    find_run,
+    newest_runs,
+    recent_histories,
+)
 from compile_hud.runner.errors import NoSuchDocument
 from compile_hud.runner.events import PairLaunched
 from compile_hud.runner.execution.paired_launches import PairLimits, PairSide, measure_pair
@@ -76,9 +80,6 @@ from compile_hud.runner.planning.plan import make_plan
 from compile_hud.runner.run_requests import RunRequest, execute_together
 from compile_hud.runner.workspace import Workspace
 
-LATEST, PREVIOUS = "latest", "previous"
-# The search for a revision or the previous run covers this number of runs.
-_NUM_RUNS_SEARCHED = 1000
 _LIMITS = PairLimits()
 
 
@@ -348,15 +349,6 @@ def _load(baseline: str, candidate: str, *, fail_above: float, store: Store) -> 
     )
 
 
-def recent_histories(run: Run, *, store: Store) -> Sequence[Series]:
-    """Return the series that the noise of `run` is learnt from; none without a store."""
-    try:
-        return load_recent_histories(store, run, metrics=NOISE_METRICS, num_runs=HISTORY_RUNS)
-    except StoreError:
-        # Two files compare where there is no store.
-        return ()
-
-
 def _confirm(
     compared: _RunPair, *, num_runs: int, fail_above: float, workspace: Workspace
 ) -> _RunPair:
@@ -425,8 +417,7 @@ def _show(
         content = differences_json(
             compared.rows, before=before, after=after, fail_above=fail_above, diffs=diffs
         )
-        machine = [item.to_json() for item in compared.machine]
-        print_json({**content, "memory": memory_json(memory), "machine": machine})
+        print_json(with_causes(content, memory=memory, machine=compared.machine))
     else:
         print_differences(
             compared.rows,
@@ -527,15 +518,10 @@ def find_document(name: str, *, store: Store, has_kernels: bool = False) -> RunD
             ) from error
         except RecordError as error:
             raise NoSuchDocument(str(error), path=path, reason=str(error)) from error
-    if name == PREVIOUS:
-        return load_document(store, _previous_run(store).id, has_kernels=has_kernels)
     try:
-        return load_document(store, name, has_kernels=has_kernels)
+        run = find_run(name, store=store)
     except NotFoundError as error:
-        runs = [summary.run for summary in load_runs(store, limit=_NUM_RUNS_SEARCHED)]
-        at_revision = run_at_revision(name, runs)
-        if at_revision is not None:
-            return load_document(store, at_revision.id, has_kernels=has_kernels)
+        runs = newest_runs(store)
         if name == LATEST or any(run.id.startswith(name) for run in runs):
             # The first error is more specific: there is no run at all, or more than one.
             raise
@@ -548,16 +534,4 @@ def find_document(name: str, *, store: Store, has_kernels: bool = False) -> RunD
             store=store.name,
             near=near,
         ) from error
-
-
-def _previous_run(store: Store) -> Run:
-    runs = [summary.run for summary in load_runs(store, limit=_NUM_RUNS_SEARCHED)]
-    like_the_latest = [
-        run for run in runs[1:] if (run.machine, run.suite) == (runs[0].machine, runs[0].suite)
-    ]
-    if not like_the_latest:
-        raise NoSuchDocument(
-            "there is no previous run of the latest run's suite on its machine;"
-            " `hud runs` lists what there is"
-        )
-    return like_the_latest[0]
+    return load_document(store, run.id, has_kernels=has_kernels)

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import click
 
-from compile_hud.db.errors import RecordError
-from compile_hud.db.records.memory.peak import memory_peak_of
-from compile_hud.db.records.results import CaseResult, RunDocument
 from compile_hud.db.shared.text import counted
-from compile_hud.runner.analysis.comparison.measurements import CALM
-from compile_hud.runner.analysis.comparison.runs import CaseComparison
-from compile_hud.runner.analysis.memory_peak.diff import MemoryChange, MemoryDiff, diff_of
+from compile_hud.runner.analysis.memory_peak.diff import MemoryChange, MemoryDiff
 from compile_hud.runner.cli.tables import Column, print_table
 from compile_hud.runner.format import quantity
 
-_METRIC = "peak_bytes"
 _COLUMNS = (
     *(Column(name=name, is_number=True) for name in ("change", "baseline", "candidate")),
     *(Column(name=name) for name in ("holder", "module", "line")),
@@ -41,41 +32,6 @@ def print_memory_diff(diff: MemoryDiff, *, title: str = "memory at the peak") ->
     print_table(_COLUMNS, rows=[_row(row) for row in changed[:_NUM_SHOWN]], spare=_SPARE)
     if len(changed) > _NUM_SHOWN:
         click.echo(f"{counted(len(changed) - _NUM_SHOWN, 'smaller change')}; --json has all")
-
-
-def memory_diffs(
-    rows: Sequence[CaseComparison], *, baseline: RunDocument, candidate: RunDocument
-) -> dict[str, MemoryDiff]:
-    """Return the diff of each case whose peak memory changed, by its key, where both sides have it.
-
-    A document that cannot be read costs its own case only.
-    """
-    sides = [
-        {item.case.key: item for item in document.results} for document in (baseline, candidate)
-    ]
-    diffs = {}
-    for row in rows:
-        key = row.case.key
-        if row.metric != _METRIC or row.comparison.verdict in CALM:
-            continue
-        before, after = (side.get(key) for side in sides)
-        if before is not None and after is not None:
-            diff = _diff(before, after)
-            if diff is not None:
-                diffs[key] = diff
-    return diffs
-
-
-def memory_json(diffs: dict[str, MemoryDiff]) -> list[dict[str, Any]]:
-    """Return the diffs as a list, each with the key of its case."""
-    return [{"case": key, **diff.to_json()} for key, diff in diffs.items()]
-
-
-def _diff(before: CaseResult, after: CaseResult) -> MemoryDiff | None:
-    try:
-        return diff_of(memory_peak_of(before.details), memory_peak_of(after.details))
-    except RecordError:
-        return None
 
 
 def _row(row: MemoryChange) -> tuple[str, ...]:

@@ -15,8 +15,6 @@ from compile_hud.db.shared.model_sources import ModelCodeDiff
 from compile_hud.db.shared.text import counted, signed_percent
 from compile_hud.runner.analysis.comparison.measurements import CALM, CHANGED
 from compile_hud.runner.analysis.comparison.resolution import (
-    launches_to_settle,
-    noise_sources,
     noise_text,
     resolution_text,
     resolutions,
@@ -25,9 +23,9 @@ from compile_hud.runner.analysis.comparison.runs import (
     CaseComparison,
     FactDifference,
     environment_differences,
-    has_failure,
 )
 from compile_hud.runner.cli.tables import Column, print_table
+from compile_hud.runner.documents.comparison import models_of
 from compile_hud.runner.format import quantity
 
 # The rows that need attention come first.
@@ -103,54 +101,6 @@ def verdict_counts(verdicts: Iterable[Verdict]) -> str:
     )
 
 
-def differences_json(
-    rows: Sequence[CaseComparison],
-    *,
-    before: Run,
-    after: Run,
-    fail_above: float,
-    diffs: Sequence[ModelCodeDiff] = (),
-) -> dict[str, Any]:
-    """Return the comparison as a JSON object."""
-    return {
-        "baseline": _side_json(before),
-        "candidate": _side_json(after),
-        "environment": [
-            {"name": item.name, "baseline": item.baseline, "candidate": item.candidate}
-            for item in environment_differences(before, candidate=after)
-        ],
-        "model_code_changes": [
-            item.to_json()
-            for item in diffs or code_changes(before, candidate=after, models=models_of(rows))
-        ],
-        "failed": has_failure(rows),
-        "noise": {str(source): num for source, num in noise_sources(rows).items()},
-        "resolution": [item.to_json() for item in resolutions(rows, fail_above=fail_above)],
-        "rows": [row_json(row, fail_above=fail_above) for row in rows],
-    }
-
-
-def row_json(row: CaseComparison, *, fail_above: float) -> dict[str, Any]:
-    """Return one metric of a comparison as a JSON object."""
-    comparison = row.comparison
-    return {
-        "case": row.case.to_json(),
-        "metric": row.metric,
-        "unit": row.unit,
-        "baseline": row.baseline,
-        "candidate": row.candidate,
-        "ratio": comparison.ratio,
-        "machine_ratio": row.machine_ratio,
-        "interval": None if comparison.low is None else [comparison.low, comparison.high],
-        "verdict": str(comparison.verdict),
-        "significant": comparison.is_significant,
-        "relevant": comparison.is_relevant,
-        "reason": comparison.reason,
-        "decided_by": comparison.decided_by or None,
-        **_estimate_json(row, fail_above=fail_above),
-    }
-
-
 def change_text(row: CaseComparison) -> str:
     """Return the change in percent; a count that changed as `23 -> 26`."""
     comparison, metric = row.comparison, METRICS.get(row.metric)
@@ -171,37 +121,10 @@ def candidate_text(row: CaseComparison) -> str:
     return f"{value} (machine {machine})" if machine else value
 
 
-def _estimate_json(row: CaseComparison, *, fail_above: float) -> dict[str, Any]:
-    """Return the error of a change; None for counts and identical samples."""
-    comparison = row.comparison
-    change = comparison.change
-    return {
-        "p_value": None if change is None else change.p_value,
-        "q_value": comparison.q_value,
-        "noise": None if comparison.noise is None else str(comparison.noise),
-        "could_have_seen_pct": None if change is None else 100 * change.resolution(),
-        "launches_to_settle": launches_to_settle(row, fail_above=fail_above),
-    }
-
-
-def models_of(rows: Iterable[CaseComparison]) -> set[str]:
-    """Return the names of the models of `rows`."""
-    return {row.case.model for row in rows}
-
-
 def _print_diffs(diffs: Sequence[ModelCodeDiff]) -> None:
     for item in diffs:
         for line in (*item.lines, *([item.note] if item.note else [])):
             click.echo(f"  {line}")
-
-
-def _side_json(run: Run) -> dict[str, Any]:
-    return {
-        "run_id": run.id,
-        "revision": run.revision,
-        "machine": run.machine,
-        "toolchain": run.toolchain,
-    }
 
 
 def _flat(differences: Sequence[FactDifference]) -> Iterator[FactDifference]:

@@ -7,14 +7,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.console import Console
 
 from compile_hud.db.errors import NotFoundError
 from compile_hud.db.queries.results import load_result
-from compile_hud.db.records.imported import is_imported
 from compile_hud.db.records.kernel_counters import SHARES, counted, counter_names
 from compile_hud.db.records.kernels import (
     Kernel,
@@ -23,12 +21,11 @@ from compile_hud.db.records.kernels import (
     profile_of,
     with_latency_shares,
 )
-from compile_hud.db.records.results import CaseResult, Outcome, Run
+from compile_hud.db.records.results import CaseResult, Run
 from compile_hud.db.shared import text
 from compile_hud.db.shared.text import one_line, printable
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.kernels.standalone_script import script_of, title_of
-from compile_hud.runner.analysis.repro import repro_command
 from compile_hud.runner.cli.compare.command import find_document
 from compile_hud.runner.cli.kernels.counter_files import (
     CounterReport,
@@ -43,8 +40,16 @@ from compile_hud.runner.cli.kernels.trace_files import (
     read_trace,
 )
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
-from compile_hud.runner.cli.results.case_text import case_glob, find_case, warning_text
+from compile_hud.runner.cli.results.case_text import warning_text
 from compile_hud.runner.cli.tables import Column, print_table, stdout
+from compile_hud.runner.documents.cases import case_glob, find_case
+from compile_hud.runner.documents.kernels import (
+    kernel_json,
+    kernels_json,
+    longest_first,
+    no_kernels_text,
+    profile_json,
+)
 from compile_hud.runner.format import quantity
 from compile_hud.runner.workspace import Workspace
 
@@ -124,7 +129,7 @@ def show_kernels(
         _print_source(find_source(result, kernel_name), as_json=as_json)
         return
     if as_json:
-        print_json(_document(run, result))
+        print_json(kernels_json(run, result))
     else:
         _print_kernels(run, result, trace=workspace.traces().find(result.id))
 
@@ -136,14 +141,14 @@ def _show_trace(path: Path, *, kernel_name: str | None, as_json: bool) -> None:
         source = _find_source(report.kernels, report.sources, kernel_name, title=str(path))
         _print_source(source, as_json=as_json)
         return
-    kernels = _longest_first(report.kernels)
+    kernels = longest_first(report.kernels)
     if as_json:
         print_json(
             {
                 "trace": str(path),
                 "device": device_of(report) or None,
-                "profile": _profile_json(report.profile),
-                "kernels": [_kernel_json(kernel) for kernel in kernels],
+                "profile": profile_json(report.profile),
+                "kernels": [kernel_json(kernel) for kernel in kernels],
             }
         )
         return
@@ -170,7 +175,7 @@ def find_kernels(run_name: str, case_name: str, *, store: Store) -> tuple[Run, C
     if not Path(run_name).is_file():
         result = load_result(store, result.id)
     if not result.kernels:
-        raise NotFoundError(_without_kernels(result, run=document.run))
+        raise NotFoundError(no_kernels_text(result, run=document.run))
     return document.run, result
 
 
@@ -220,58 +225,13 @@ def find_script(result: CaseResult, name: str, *, run: Run) -> str:
     return script_of(kernel, source, title=title_of(kernel, run=run, case=result.case))
 
 
-def _without_kernels(result: CaseResult, *, run: Run) -> str:
-    missing = f"run {run.id} has no kernels of {result.case.key}"
-    if is_imported(run.toolchain):
-        return f"{missing}: it was imported, and numbers alone come with a history"
-    if result.case.is_reference:
-        return f"{missing}: it is a reference case, of which none are recorded"
-    is_ok = result.outcome is Outcome.OK
-    why = "it was measured without recording them" if is_ok else f"it ended {result.outcome}"
-    command = repro_command(result.case, toolchain=run.toolchain)
-    return f"{missing}: {why}. With [run] kernels = true, the default, `{command}` records them"
-
-
 def _names(kernels: Sequence[Kernel]) -> str:
     return names_text([kernel.name for kernel in kernels])
 
 
-def _longest_first(kernels: Sequence[Kernel]) -> list[Kernel]:
-    return sorted(kernels, key=lambda kernel: kernel.total_s, reverse=True)
-
-
-def _document(run: Run, result: CaseResult) -> dict[str, Any]:
-    profile = profile_of(result.details)
-    return {
-        "run_id": run.id,
-        "result_id": result.id,
-        "case": result.case.to_json(),
-        "profile": None if profile is None else _profile_json(profile),
-        "kernels": [_kernel_json(kernel) for kernel in _longest_first(result.kernels)],
-        "warnings": [warning.to_json() for warning in result.warnings],
-    }
-
-
-def _kernel_json(kernel: Kernel) -> dict[str, Any]:
-    return {
-        **kernel.to_json(),
-        "bytes_per_s": kernel.bytes_per_s,
-        "flops_per_s": kernel.flops_per_s,
-    }
-
-
-def _profile_json(profile: Profile) -> dict[str, Any]:
-    return {
-        **profile.to_json(),
-        "parts_without_profiler": dict(profile.components_without_profiler),
-        "busy_without_profiler": profile.busy_without_profiler,
-        "remainder_s": profile.remainder_s,
-    }
-
-
 def _print_kernels(run: Run, result: CaseResult, *, trace: Path | None) -> None:
     profile = profile_of(result.details)
-    kernels = with_latency_shares(_longest_first(result.kernels), profile)
+    kernels = with_latency_shares(longest_first(result.kernels), profile)
     facts = [
         ("case", result.case.key),
         ("run", f"{run.id}, {run.started_at:%Y-%m-%d %H:%M} UTC, {run.revision}"),

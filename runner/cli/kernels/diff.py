@@ -17,7 +17,7 @@ from compile_hud.runner.analysis.kernels.diff import KernelDiff, devices_text, d
 from compile_hud.runner.cli.kernels.diff_sides import find_sides
 from compile_hud.runner.cli.kernels.diff_table import print_diff
 from compile_hud.runner.cli.output import gather_options, json_option, print_json, with_workspace
-from compile_hud.runner.cli.results.case_text import case_glob
+from compile_hud.runner.documents.cases import case_glob
 from compile_hud.runner.workspace import Workspace
 
 # Of all labels, in the message about a kernel that is on neither side.

@@ -38,7 +38,6 @@ from compile_hud.runner.analysis.release.sign_off import (
 from compile_hud.runner.analysis.repro import compare_command
 from compile_hud.runner.cli.compare.ci_report import ReportOptions, publish, report_options
 from compile_hud.runner.cli.compare.command import FAIL_ON_INCONCLUSIVE, FAIL_ON_REGRESSION
-from compile_hud.runner.cli.compare.table import row_json
 from compile_hud.runner.cli.exit_codes import EXIT_INCONCLUSIVE, EXIT_INTERRUPTED
 from compile_hud.runner.cli.option_types import Duration, NearestChoice, Percentage
 from compile_hud.runner.cli.options import (
@@ -58,6 +57,7 @@ from compile_hud.runner.cli.progress import new_progress
 from compile_hud.runner.cli.tables import Column, print_table
 from compile_hud.runner.cli.toolchain import find_python, make_install_dependencies
 from compile_hud.runner.config.load import Config
+from compile_hud.runner.documents.comparison import row_json
 from compile_hud.runner.errors import NoSuchDocument, ResumeError
 from compile_hud.runner.events import LogMessage, Notify
 from compile_hud.runner.planning.plan import find_names, make_plan

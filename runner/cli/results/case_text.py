@@ -3,59 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
-from typing import TypeVar
 
-from compile_hud.db.errors import NotFoundError
 from compile_hud.db.records.imported import was_timed
 from compile_hud.db.records.metrics import CACHE_METRICS, METRICS
 from compile_hud.db.records.results import CaseResult, Measurement, Outcome
 from compile_hud.db.records.run_warning import RunWarning
-from compile_hud.db.records.summaries import ResultSummary
 from compile_hud.db.shared.text import one_line, own_eager_text, printable, runtime_text
-from compile_hud.models_zoo.catalog.spec import near_names
 from compile_hud.runner.cli.tables import Column, print_table, stdout
 from compile_hud.runner.format import mode_text, quantity
 
-# A result of a run, whole or without its samples.
-_Result = TypeVar("_Result", CaseResult, ResultSummary)
-# A message lists at most this many cases of a run.
-_MAX_NAMED = 10
 _COLUMNS = (
     Column(name="metric", is_whole=True),
     *(Column(name=name, is_number=True) for name in ("median", "95 % interval", "samples")),
     Column(name="how", is_prose=True),
 )
-
-
-def find_case(results: Sequence[_Result], name: str, *, run: str) -> _Result:
-    """Return the result whose case has the key `name`, or the only one that it fits as a glob.
-
-    A name without a glob fits keys that have it anywhere. `run` is the id of the run of `results`.
-    Raises NotFoundError.
-    """
-    exact = [result for result in results if result.case.key == name]
-    pattern = case_glob(name)
-    matches = exact or [result for result in results if fnmatchcase(result.case.key, pattern)]
-    if len(matches) == 1:
-        return matches[0]
-    keys = [result.case.key for result in matches or results]
-    rest = f" and {len(keys) - _MAX_NAMED} more" if len(keys) > _MAX_NAMED else ""
-    named = f"{', '.join(keys[:_MAX_NAMED])}{rest}"
-    if not matches:
-        near = near_names(name, {part for key in keys for part in key.split("/")})
-        hint = f" Did you mean {near}?" if near else ""
-        raise NotFoundError(
-            f"run {run} has no result of {name!r}.{hint} It has {named}",
-            run=run,
-            name=name,
-        )
-    raise NotFoundError(f"more than one result fits {name!r}: {named}. Name one whole", name=name)
-
-
-def case_glob(name: str) -> str:
-    """Return `name` as a glob of case keys; without wildcards it matches any part of a key."""
-    return name if any(sign in name for sign in "*?[") else f"*{name}*"
 
 
 def print_case(result: CaseResult, *, own_eager_s: float | None = None) -> None:

@@ -19,7 +19,7 @@ from compile_hud.db.store import Store
 from compile_hud.models_zoo.catalog.spec import near_names
 from compile_hud.runner.cli.compare.command import find_document
 from compile_hud.runner.cli.output import with_workspace
-from compile_hud.runner.cli.results.case_text import case_glob
+from compile_hud.runner.documents.cases import case_glob
 from compile_hud.runner.errors import DocumentNotWritten, NoSuchDocument
 from compile_hud.runner.interop.exporters.finding_tables import to_findings_csv
 from compile_hud.runner.interop.exporters.flat_tables import to_csv, to_parquet

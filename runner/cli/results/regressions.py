@@ -7,16 +7,12 @@ from collections.abc import Sequence
 
 import click
 
-from compile_hud.db.queries.alerts import load_alerts
 from compile_hud.db.queries.judge_state import load_events
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.results import Verdict
-from compile_hud.db.records.triage import worst_first
 from compile_hud.db.store import Store
 from compile_hud.runner.alerting.payload import alerts_json
 from compile_hud.runner.cli.alerts.selection import (
-    ListFilters,
-    filter_alerts,
     filtering,
     no_fit_text,
 )
@@ -24,6 +20,8 @@ from compile_hud.runner.cli.alerts.text import print_alerts
 from compile_hud.runner.cli.option_types import NearestChoice
 from compile_hud.runner.cli.output import json_option, print_json, say_when_empty, with_workspace
 from compile_hud.runner.cli.tables import stdout
+from compile_hud.runner.documents.alert_filters import ListFilters
+from compile_hud.runner.documents.alerts import find_alerts
 from compile_hud.runner.workspace import Workspace
 
 ALL_STATES = "all"
@@ -49,17 +47,15 @@ def regressions(
     has_all = ALL_STATES in states
     requested = None if has_all else [AlertState(state) for state in states]
     store = workspace.store()
-    every = load_alerts(store, states=requested)
-    events = load_events(store, ids={alert.event_id for alert in every})
-    alerts = worst_first(
+    alerts = [
         alert
-        for alert in filter_alerts(every, filters, events=events)
+        for alert in find_alerts(store, filters, states=requested)
         if has_all or alert.verdict is Verdict.REGRESSION
-    )
+    ]
     if not alerts and not say_when_empty(store) and not as_json:
         click.echo(no_fit_text(store, filters, states=requested), err=True)
     if as_json:
-        print_json(alerts_json(alerts, workspace=workspace))
+        print_json(alerts_json(alerts, store=store, dashboard=workspace.config.dashboard))
     if as_json or not alerts:
         return
     print_alerts(alerts, at=workspace.dependencies.now())

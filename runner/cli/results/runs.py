@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from compile_hud.db.queries.runs import load_runs
@@ -13,6 +11,7 @@ from compile_hud.db.shared.model_code import revisions_text
 from compile_hud.db.shared.text import short_revision
 from compile_hud.runner.cli.output import json_option, print_json, say_when_empty, with_workspace
 from compile_hud.runner.cli.tables import Column, print_table
+from compile_hud.runner.documents.stored_runs import run_json
 from compile_hud.runner.persistence.run_processes import mark_killed_runs_interrupted
 from compile_hud.runner.workspace import Workspace
 
@@ -29,7 +28,7 @@ def runs(workspace: Workspace, *, limit: int, as_json: bool) -> None:
     if not summaries:
         say_when_empty(store)
     if as_json:
-        print_json([_run_json(summary) for summary in summaries])
+        print_json([run_json(summary) for summary in summaries])
     if as_json or not summaries:
         return
     # The column is missing where all runs have models of the catalog only.
@@ -64,11 +63,3 @@ def _other_outcomes(summary: RunSummary) -> str:
         if outcome is not Outcome.OK
     ]
     return ", ".join(others) or "-"
-
-
-def _run_json(summary: RunSummary) -> dict[str, Any]:
-    document = summary.run.to_json()
-    # The plan is long, and `hud show --json` has it.
-    plan = document.pop("plan")
-    counts = {str(outcome): num for outcome, num in summary.num_by_outcome.items()}
-    return {**document, "num_planned": len(plan), "outcomes": counts}

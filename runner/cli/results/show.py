@@ -8,23 +8,18 @@ from dataclasses import replace
 import click
 
 from compile_hud.db.queries.results import (
-    load_document,
     load_profiled_document,
-    load_result_summaries,
 )
-from compile_hud.db.queries.runs import load_run
 from compile_hud.db.queries.series import load_histories
 from compile_hud.db.records.findings import Finding
-from compile_hud.db.records.results import REFERENCE_FAMILY, Case, Run, RunDocument
+from compile_hud.db.records.results import REFERENCE_FAMILY, Case, CaseResult, Run, RunDocument
 from compile_hud.db.shared.model_code import revisions_text
 from compile_hud.db.store import Store
 from compile_hud.models_zoo.catalog.errors import UnknownNameError
 from compile_hud.runner.analysis.comparison.eager_processes import of_results
 from compile_hud.runner.analysis.findings.documents import (
     case_findings,
-    document_json,
     run_findings,
-    with_findings,
 )
 from compile_hud.runner.analysis.judging.machine_state import CLOCKS, machine_history, machine_text
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
@@ -38,10 +33,12 @@ from compile_hud.runner.cli.results.case_tables import (
     print_memory,
     print_sweep,
 )
-from compile_hud.runner.cli.results.case_text import find_case, print_case
+from compile_hud.runner.cli.results.case_text import print_case
 from compile_hud.runner.cli.run.command import print_results
 from compile_hud.runner.cli.tables import stdout
 from compile_hud.runner.config.load import Config
+from compile_hud.runner.documents.results import case_document, load_case, run_document
+from compile_hud.runner.documents.stored_runs import find_run
 from compile_hud.runner.persistence.run_processes import mark_killed_runs_interrupted
 from compile_hud.runner.remedies.catalog import RemedyError, make_remedy
 from compile_hud.runner.workspace import Workspace
@@ -59,18 +56,18 @@ def show(workspace: Workspace, *, run_id: str, case_name: str | None, as_json: b
     """
     store = workspace.store()
     mark_killed_runs_interrupted(store, workspace.spool().processes)
-    if case_name is not None:
-        run = load_run(store, run_id)
-        case = find_case(load_result_summaries(store, run.id), case_name, run=run.id).case
-        # The findings of a case need its kernels and those of eager, not those of other models.
-        document = load_document(store, run.id, has_kernels=True, case_key=case.key)
-        _show_case(document, case.key, as_json=as_json, config=workspace.config)
-        return
     if as_json:
-        print_json(document_json(load_document(store, run_id, has_kernels=True)))
+        print_json(
+            run_document(store, run_id)
+            if case_name is None
+            else case_document(store, run_id, case_name)
+        )
+        return
+    if case_name is not None:
+        _show_case(*load_case(store, run_id, case_name), config=workspace.config)
         return
     # Most findings are about kernels; the tables need no samples.
-    document = load_profiled_document(store, run_id)
+    document = load_profiled_document(store, find_run(run_id, store=store).id)
     run = document.run
     facts = [
         ("run", run.id),
@@ -92,14 +89,10 @@ def show(workspace: Workspace, *, run_id: str, case_name: str | None, as_json: b
     print_compile(document)
 
 
-def _show_case(document: RunDocument, key: str, *, as_json: bool, config: Config) -> None:
-    result = next(item for item in document.results if item.case.key == key)
-    own_eager = of_results(document.results).get(key)
+def _show_case(document: RunDocument, result: CaseResult, *, config: Config) -> None:
+    own_eager = of_results(document.results).get(result.case.key)
     findings = case_findings(document, result)
     document = replace(document, results=(result,))
-    if as_json:
-        print_json(with_findings(document, {result.id: findings}))
-        return
     print_case(result, own_eager_s=None if own_eager is None else own_eager.value)
     print_findings(findings)
     _print_trials(document.run, result.case, findings=findings, config=config)

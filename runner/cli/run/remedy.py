@@ -16,10 +16,10 @@ from compile_hud.runner.analysis.findings.documents import case_findings
 from compile_hud.runner.bisect.commit_comparison import CaseChange
 from compile_hud.runner.cli.bisect.command import BisectProgress
 from compile_hud.runner.cli.compare.sentences import change_sentence, resolution_text
-from compile_hud.runner.cli.compare.table import row_json
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
-from compile_hud.runner.cli.results.case_text import find_case
 from compile_hud.runner.cli.tables import stderr
+from compile_hud.runner.documents.cases import find_case
+from compile_hud.runner.documents.comparison import row_json
 from compile_hud.runner.execution.executor import Executor
 from compile_hud.runner.execution.local_executor import executor_maker
 from compile_hud.runner.execution.paired_launches import PairLimits

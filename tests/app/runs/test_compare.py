@@ -24,7 +24,7 @@ from compile_hud.db.shared.model_code import code_change_text
 from compile_hud.db.shared.model_sources import MODEL_LANGUAGE, to_text
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.comparison.runs import compare_results
-from compile_hud.runner.cli.compare.command import recent_histories
+from compile_hud.runner.documents.stored_runs import recent_histories
 from tests.app.conftest import OpenPage
 from tests.support.builders import make_case, make_run
 from tests.support.pages.page_elements import (

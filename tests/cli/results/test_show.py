@@ -15,6 +15,7 @@ from compile_hud.db.queries.results import load_document, load_profiled_document
 from compile_hud.db.records.results import RunDocument
 from compile_hud.db.store import Store
 from compile_hud.runner.cli.results import show
+from compile_hud.runner.documents import results
 from tests.support.builders import (
     START,
     make_case,
@@ -140,8 +141,8 @@ def test_a_case_loads_the_code_of_its_variants_alone(
         return note
 
     # A whole run is read without samples and code.
-    for load in (load_document, load_profiled_document):
-        monkeypatch.setattr(show, load.__name__, noting(load))
+    for module, load in ((results, load_document), (show, load_profiled_document)):
+        monkeypatch.setattr(module, load.__name__, noting(load))
     assert terminal.hud("show", "latest", "net").exit_code == 0
     assert loaded == [{"net"}]
     assert terminal.hud("show", "latest").exit_code == 0

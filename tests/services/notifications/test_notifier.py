@@ -18,6 +18,7 @@ from compile_hud.db.alerts.outbox import load_outbox
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.notifications import Notification, make_receiver_test
 from compile_hud.db.rows.mapping import put_notifications
+from compile_hud.db.store import Store
 from compile_hud.runner.alerting import notifier as outlet
 from compile_hud.runner.alerting.notifier import (
     build_messages,
@@ -303,9 +304,9 @@ def test_alerts_of_many_notifications_are_read_at_once(
 ) -> None:
     queries: list[list[str]] = []
 
-    def documents(alerts: Sequence[Alert], *, workspace: Workspace) -> list[dict[str, Any]]:
+    def documents(alerts: Sequence[Alert], *, store: Store, dashboard: str) -> list[dict[str, Any]]:
         queries.append([alert.id for alert in alerts])
-        return alerts_json(alerts, workspace=workspace)
+        return alerts_json(alerts, store=store, dashboard=dashboard)
 
     monkeypatch.setattr(outlet, "alerts_json", documents)
     save_alerts(terminal.store(), [make_alert("a"), make_alert("b")])
