@@ -19,6 +19,7 @@ from compile_hud.app import main
 from compile_hud.app.auth.middleware import CALLBACK, Guard, app_secrets
 from compile_hud.app.server import gc_freeze
 from compile_hud.app.server.action_routes import action_routes
+from compile_hud.app.server.api.routes import api_routes
 from compile_hud.app.server.metrics_routes import metrics_routes
 from compile_hud.app.server.owner_routes import owner_routes
 from compile_hud.app.server.page_routes import shell_routes
@@ -55,6 +56,7 @@ _ROUTES = [
     Route("/favicon.ico", to_icon, methods=["GET", "HEAD"]),
     *trace_routes(),
     *metrics_routes(),
+    *api_routes(),
     *action_routes(),
     *owner_routes(),
     *picture_routes(),

@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 
+from compile_hud.app.server.api.endpoints import ENDPOINTS, PREFIX
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.schema.markdown import markdown as schema
 from compile_hud.db.schema.migrate import MIGRATIONS
@@ -67,6 +68,21 @@ def metrics() -> str:
                 row.description,
             )
             for row in METRICS.values()
+        ),
+    )
+
+
+def api() -> str:
+    """Return the table of the paths of the API."""
+    return table(
+        ("path", "parameters", "objects"),
+        (
+            (
+                f"`{PREFIX}{row.path}`",
+                ", ".join(f"`{item.name}`" for item in row.parameters if not item.is_in_path),
+                row.summary,
+            )
+            for row in ENDPOINTS
         ),
     )
 
@@ -326,6 +342,7 @@ def upgrades() -> str:
 
 
 GENERATORS: dict[str, Callable[[], str]] = {
+    "api": api,
     "commands": commands,
     "findings": findings,
     "foreign-metrics": imported_metrics,

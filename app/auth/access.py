@@ -34,6 +34,8 @@ LISTEN_VARIABLE = "HUD_LISTENS_ON"
 _ALL_ADDRESSES = ("", "0.0.0.0", "::")
 TOKEN_VARIABLE = "HUD_METRICS_TOKEN"
 TOKEN_FILE_VARIABLE = "HUD_METRICS_TOKEN_FILE"
+API_TOKEN_VARIABLE = "HUD_API_TOKEN"
+API_TOKEN_FILE_VARIABLE = "HUD_API_TOKEN_FILE"
 
 LINK_ADVICE = "Open the sign-in link of `hud up` or `hud serve`, or run `hud sign-in`"
 # Sign-ins expire, so the list of those that were ended by hand can be short.
@@ -78,6 +80,11 @@ def has_machine_token() -> bool:
     """Return whether `/metrics` and `/readyz` need a token here."""
     has_token = any(os.environ.get(name) for name in (TOKEN_VARIABLE, TOKEN_FILE_VARIABLE))
     return has_token or child_settings().rules.has_sign_in
+
+
+def has_api_token() -> bool:
+    """Return whether the API takes a token here, and nothing without a token or a sign-in."""
+    return any(os.environ.get(name) for name in (API_TOKEN_VARIABLE, API_TOKEN_FILE_VARIABLE))
 
 
 @functools.cache

@@ -54,6 +54,7 @@ _FOR_VIEWERS = ("/media/", "/_stcore/metrics")
 _PROBE = "/healthz"
 # These need a token, which no page of another site has, or else the name of this server.
 _FOR_MACHINES = ("/readyz", "/metrics")
+_API = "/api/"
 # Streamlit would take a file from every session, and keep it in memory.
 _UPLOADS = "/_stcore/upload_file"
 # https://www.rfc-editor.org/rfc/rfc6455#section-7.4.1
@@ -216,6 +217,8 @@ def _is_own_name(host: str, *, path: str) -> bool:
     a server without a sign-in as well: its readers are on the network that the other site is not.
     """
     if path == _PROBE or (path in _FOR_MACHINES and access.has_machine_token()):
+        return True
+    if path.startswith(_API) and access.has_api_token():
         return True
     names = {"localhost", urlsplit(access.child_settings().url).hostname, *access.own_names()}
     return host in names or _is_number(host)

@@ -40,6 +40,7 @@ VARIABLES = {
     "HUD_TEST_HOOK": f"whsec_{MARK}-hook-{MARK}-{MARK}",
     "HUD_TEST_MAIL": f"{MARK}-mail",
     "HUD_METRICS_TOKEN": f"{MARK}-metrics",
+    "HUD_API_TOKEN": f"{MARK}-api",
     "AWS_SECRET_ACCESS_KEY": f"{MARK}-of-somebody-else",
 }
 

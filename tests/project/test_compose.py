@@ -265,6 +265,7 @@ def test_compose_puts_the_variables_in_their_places(read: Read, tmp_path: Path) 
         "HUD_LOG_FORMAT": "json",
         "HUD_MACHINE": "gpu-1",
         "HUD_METRICS_TOKEN_FILE": str(tmp_path / "token"),
+        "HUD_API_TOKEN_FILE": str(tmp_path / "api-token"),
         "HUD_PORT": "9000",
         "HUD_POSTGRES_ADDRESS": "192.0.2.1",
         "HUD_RUNNER_MEMORY": "2g",
@@ -282,6 +283,7 @@ def test_compose_puts_the_variables_in_their_places(read: Read, tmp_path: Path) 
     assert [port["host_ip"] for port in services["postgres"]["ports"]] == ["192.0.2.1"]
     assert document["secrets"]["database_password"]["file"] == str(secret)
     assert document["secrets"]["metrics_token"]["file"] == str(tmp_path / "token")
+    assert document["secrets"]["api_token"]["file"] == str(tmp_path / "api-token")
 
 
 def test_compose_refuses_what_it_does_not_know(read: Read, tmp_path: Path) -> None:

@@ -1,0 +1,339 @@
+"""The endpoints of the API: one table, from which routes and the OpenAPI document are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from compile_hud.app.auth import access
+from compile_hud.app.data.store import StoreVersion
+from compile_hud.app.server.api import shapes
+from compile_hud.app.server.api.parameters import Parameter
+from compile_hud.app.server.api.schemas import ResponseObject
+from compile_hud.db.records.alerts import AlertState
+from compile_hud.db.records.findings import FINDING_CODES
+from compile_hud.db.records.notifications import Severity
+from compile_hud.db.records.triage import ONGOING
+from compile_hud.runner.alerting.payload import alerts_json
+from compile_hud.runner.analysis.comparison.runs import DEFAULT_FAIL_ABOVE
+from compile_hud.runner.documents.alert_filters import ListFilters
+from compile_hud.runner.documents.alerts import alert_document, find_alerts
+from compile_hud.runner.documents.comparison import stored_comparison
+from compile_hud.runner.documents.kernels import kernels_json
+from compile_hud.runner.documents.results import (
+    case_document,
+    findings_json,
+    load_kernels,
+    result_summaries,
+    run_document,
+)
+from compile_hud.runner.documents.series import machines_json, models_json, points_json
+from compile_hud.runner.documents.stored_runs import find_run, list_runs
+
+PREFIX = "/api/v1"
+_MAX_LIMIT = 1000
+# No store has a million runs, and a database refuses numbers of more than 64 bits.
+_MAX_OFFSET = 1_000_000
+_ALL_STATES = "all"
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Some of a list, and the offset of the next ones, None at its end."""
+
+    items: list[dict[str, Any]]
+    next_offset: int | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the page as a JSON object."""
+        return {"items": self.items, "next_offset": self.next_offset}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """One path below PREFIX; `read` returns a JSON object, or a Page of a list."""
+
+    path: str
+    summary: str
+    read: Callable[[StoreVersion, Values], dict[str, Any] | Page]
+    shape: ResponseObject
+    parameters: tuple[Parameter, ...] = ()
+    is_list: bool = False
+
+    @property
+    def all_parameters(self) -> tuple[Parameter, ...]:
+        """Return the parameters, those of paging too."""
+        return (*self.parameters, *(_PAGING if self.is_list else ()))
+
+
+_PAGING = (
+    Parameter(
+        name="limit",
+        description=f"The number of items, at most {_MAX_LIMIT}.",
+        kind=int,
+        default=20,
+        bounds=(1, _MAX_LIMIT),
+        example=20,
+    ),
+    Parameter(
+        name="offset",
+        description="The number of items to skip: `next_offset` of the page before.",
+        kind=int,
+        default=0,
+        bounds=(0, _MAX_OFFSET),
+        example=0,
+    ),
+)
+_RUN_WORDS = "An id, the start of one, `latest`, `previous`, a revision or a commit of torch"
+_RUN = Parameter(name="run", description=f"{_RUN_WORDS}.", example="latest", is_in_path=True)
+_CASE = Parameter(
+    name="case",
+    description="The key of a case, a part of one, or a glob. Its slashes need no escape.",
+    example="bert/inference/full/fp32/default/cpu",
+    is_in_path=True,
+)
+_CASES = Parameter(
+    name="case", description="Cases: a key, a part of one, or a glob.", example="bert", default=""
+)
+
+
+def _text(name: str, description: str, example: str, **options: Any) -> Parameter:
+    return Parameter(name=name, description=description, example=example, **options)
+
+
+def _page(items: list[dict[str, Any]], values: Values) -> Page:
+    """Return the page of a whole list that `values` selects."""
+    first, limit = values["offset"], values["limit"]
+    end = first + limit
+    return Page(items=items[first:end], next_offset=end if len(items) > end else None)
+
+
+def _runs(at: StoreVersion, values: Values) -> Page:
+    # One more shows whether there is another page.
+    end = values["offset"] + values["limit"]
+    filters = {name: values[name] for name in ("machine", "suite", "toolchain")}
+    runs = list_runs(at.store, limit=end + 1, filters=filters)
+    return _page(runs, values)
+
+
+def _run(at: StoreVersion, values: Values) -> dict[str, Any]:
+    return find_run(values["run"], store=at.store).to_json()
+
+
+def _document(at: StoreVersion, values: Values) -> dict[str, Any]:
+    return run_document(at.store, values["run"])
+
+
+def _results(at: StoreVersion, values: Values) -> Page:
+    return _page(result_summaries(at.store, values["run"], case_name=values["case"]), values)
+
+
+def _result(at: StoreVersion, values: Values) -> dict[str, Any]:
+    return case_document(at.store, values["run"], values["case"])
+
+
+def _kernels(at: StoreVersion, values: Values) -> dict[str, Any]:
+    return kernels_json(*load_kernels(at.store, values["run"], values["case"]))
+
+
+def _findings(at: StoreVersion, values: Values) -> Page:
+    items = findings_json(at.store, values["run"], codes=values["code"], case_name=values["case"])
+    return _page(items, values)
+
+
+def _alerts(at: StoreVersion, values: Values) -> Page:
+    names = values["state"] or tuple(map(str, ONGOING))
+    states = None if _ALL_STATES in names else [AlertState(name) for name in names]
+    filters = ListFilters(
+        event_id=values["event"],
+        **{name: values[name] for name in _ALERT_FILTERS},
+    )
+    alerts = find_alerts(at.store, filters, states=states)
+    first, end = values["offset"], values["offset"] + values["limit"]
+    # The causes of an alert take longer to read than the alert.
+    items = alerts_json(alerts[first:end], store=at.store, dashboard=_dashboard())
+    return Page(items=items, next_offset=end if len(alerts) > end else None)
+
+
+def _alert(at: StoreVersion, values: Values) -> dict[str, Any]:
+    return alert_document(at.store, values["alert"], dashboard=_dashboard())
+
+
+def _series(at: StoreVersion, values: Values) -> Page:
+    points = points_json(
+        at.store,
+        values["case"],
+        metric=values["metric"],
+        machine=values["machine"],
+        toolchain=values["toolchain"],
+    )
+    return _page(points, values)
+
+
+def _models(at: StoreVersion, values: Values) -> Page:
+    return _page(models_json(at.store), values)
+
+
+def _machines(at: StoreVersion, values: Values) -> Page:
+    return _page(machines_json(at.store), values)
+
+
+def _comparison(at: StoreVersion, values: Values) -> dict[str, Any]:
+    return stored_comparison(
+        at.store, values["baseline"], values["candidate"], fail_above=values["fail_above"]
+    )
+
+
+def _dashboard() -> str:
+    return access.child_settings().url
+
+
+_ALERT_FILTERS = ("model", "mode", "severity", "machine", "owner", "text")
+_ALERTS = (
+    _text(
+        "state",
+        "Alerts in this state; may be repeated. Default: open and acknowledged.",
+        "open",
+        choices=(_ALL_STATES, *map(str, AlertState)),
+        is_repeated=True,
+    ),
+    _text("event", "All alerts of this event: its id, or the start of one.", "event-1"),
+    _text("model", "Alerts of these models, as a glob.", "bert*"),
+    _text("mode", "Alerts of these modes or variants, as a glob.", "default"),
+    _text("severity", "Alerts of this severity.", "major", choices=tuple(map(str, Severity))),
+    _text("machine", "Alerts of these machines, as a glob.", "box*"),
+    _text("owner", "Alerts owned by this person.", "ada"),
+    _text("text", "Alerts that have each of these words.", "bert latency"),
+)
+ENDPOINTS = (
+    Endpoint(
+        path="/runs",
+        summary="The runs, newest first",
+        read=_runs,
+        shape=shapes.RUN_ITEM,
+        is_list=True,
+        parameters=(
+            _text("machine", "Runs on this machine.", "box", default=""),
+            _text("suite", "Runs of this suite.", "nightly", default=""),
+            _text("toolchain", "Runs in this toolchain.", "stable", default=""),
+        ),
+    ),
+    Endpoint(
+        path="/runs/{run}",
+        summary="One run, with its environment and its plan",
+        read=_run,
+        shape=shapes.RUN,
+        parameters=(_RUN,),
+    ),
+    Endpoint(
+        path="/runs/{run}/document",
+        summary="One run with all its results, samples, kernels and findings",
+        read=_document,
+        shape=shapes.DOCUMENT,
+        parameters=(_RUN,),
+    ),
+    Endpoint(
+        path="/runs/{run}/results",
+        summary="The results of a run without samples and kernels, in the order of its plan",
+        read=_results,
+        shape=shapes.RESULT_ITEM,
+        is_list=True,
+        parameters=(_RUN, _CASES),
+    ),
+    Endpoint(
+        path="/runs/{run}/results/{case}/kernels",
+        summary="The kernels of a result, the longest first",
+        read=_kernels,
+        shape=shapes.KERNELS,
+        parameters=(_RUN, _CASE),
+    ),
+    Endpoint(
+        path="/runs/{run}/results/{case}",
+        summary="One result whole: samples, kernels, warnings and findings",
+        read=_result,
+        shape=shapes.DOCUMENT,
+        parameters=(_RUN, _CASE),
+    ),
+    Endpoint(
+        path="/findings",
+        summary="The findings of a run, in the order of its plan",
+        read=_findings,
+        shape=shapes.FINDING,
+        is_list=True,
+        parameters=(
+            _text("run", f"{_RUN_WORDS}.", "latest", default="latest"),
+            _text(
+                "code",
+                "Findings of this code; may be repeated.",
+                "graph-break",
+                choices=FINDING_CODES,
+                is_repeated=True,
+            ),
+            _CASES,
+        ),
+    ),
+    Endpoint(
+        path="/alerts",
+        summary="The alerts, improvements too, the worst first",
+        read=_alerts,
+        shape=shapes.ALERT_ITEM,
+        is_list=True,
+        parameters=_ALERTS,
+    ),
+    Endpoint(
+        path="/alerts/{alert}",
+        summary="One alert with all its changes",
+        read=_alert,
+        shape=shapes.ALERT,
+        parameters=(
+            _text("alert", "The id of an alert, or the start of one.", "alert-1", is_in_path=True),
+        ),
+    ),
+    Endpoint(
+        path="/series",
+        summary="The points of one metric of one case, oldest first",
+        read=_series,
+        shape=shapes.POINT,
+        is_list=True,
+        parameters=(
+            _text("case", "The key of a case.", str(_CASE.example), is_required=True),
+            _text("metric", "The name of a metric.", "latency_s", is_required=True),
+            _text("machine", "Default: that of the newest point.", "box", default=""),
+            _text("toolchain", "Default: every toolchain.", "stable", default=""),
+        ),
+    ),
+    Endpoint(
+        path="/models",
+        summary="The models with results, and the machines and toolchains that measured them",
+        read=_models,
+        shape=shapes.MODEL,
+        is_list=True,
+    ),
+    Endpoint(
+        path="/machines",
+        summary="The machines and toolchains with results",
+        read=_machines,
+        shape=shapes.MACHINE,
+        is_list=True,
+    ),
+    Endpoint(
+        path="/compare",
+        summary="Two stored runs side by side, as `hud compare` compares them",
+        read=_comparison,
+        shape=shapes.COMPARISON,
+        parameters=(
+            _text("baseline", f"The run before. {_RUN_WORDS}.", "latest", is_required=True),
+            _text("candidate", f"The run after. {_RUN_WORDS}.", "latest", is_required=True),
+            Parameter(
+                name="fail_above",
+                description="The smallest change that is relevant, as a fraction.",
+                kind=float,
+                default=DEFAULT_FAIL_ABOVE,
+                bounds=(0.0001, 0.9999),
+                example=DEFAULT_FAIL_ABOVE,
+            ),
+        ),
+    ),
+)

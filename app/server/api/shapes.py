@@ -1,0 +1,103 @@
+"""The objects that the API sends, for the OpenAPI document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from compile_hud.app.server.api.schemas import ResponseObject
+from compile_hud.db.records.findings import Finding
+from compile_hud.db.records.results import Case, Run
+from compile_hud.db.records.summaries import ResultSummary, Scope, TrendPoint
+
+# Its fields are not described.
+Object = dict[str, Any]
+RUN = ResponseObject(name="Run", description="A run with its environment and its plan.", record=Run)
+RUN_ITEM = ResponseObject(
+    name="RunItem",
+    description="A run without its plan, with the number of results by outcome.",
+    record=Run,
+    without=("plan",),
+    has={"num_planned": int, "outcomes": Mapping[str, int]},
+)
+DOCUMENT = ResponseObject(
+    name="RunDocument",
+    description="A run with results, each with its findings. `hud compare` reads it as a file.",
+    has={"schema_version": int, "run": Run, "results": list[Object]},
+)
+RESULT_ITEM = ResponseObject(
+    name="ResultItem", description="A result without samples and kernels.", record=ResultSummary
+)
+KERNELS = ResponseObject(
+    name="Kernels",
+    description="The kernels of a result, with the parts of an iteration.",
+    has={
+        "run_id": str,
+        "result_id": str,
+        "case": Case,
+        "profile": Object | None,
+        "kernels": list[Object],
+        "warnings": list[Object],
+    },
+)
+FINDING = ResponseObject(
+    name="Finding",
+    description="A cause of extra time in a result; `cost_s` is None where it was not measured.",
+    record=Finding,
+    has={"run_id": str, "result_id": str, "case": str},
+)
+_ALERT_FIELDS = {
+    "id": str,
+    "state": str,
+    "verdict": str,
+    "kind": str,
+    "model": str,
+    "variant": str,
+    "machine": str,
+    "toolchain": str,
+    "metric": str,
+    "unit": str,
+    "baseline": float | None,
+    "candidate": float | None,
+    "change_pct": float | None,
+    "event": Object | None,
+    "repro": str,
+    "url": str,
+}
+ALERT_ITEM = ResponseObject(
+    name="AlertItem",
+    description="An alert, as webhooks send it.",
+    has=_ALERT_FIELDS,
+)
+ALERT = ResponseObject(
+    name="Alert",
+    description="An alert with the diff of its model's code and all its changes.",
+    has={**_ALERT_FIELDS, "model_code": Object | None, "changes": list[Object]},
+)
+POINT = ResponseObject(
+    name="Point", description="One measurement in a series, in SI units.", record=TrendPoint
+)
+MODEL = ResponseObject(
+    name="Model",
+    description="A model with results, and where it was measured.",
+    has={"name": str, "measured_on": list[Object]},
+)
+MACHINE = ResponseObject(
+    name="Machine", description="A machine and a toolchain with results.", record=Scope
+)
+COMPARISON = ResponseObject(
+    name="Comparison",
+    description="Two runs side by side: a row for each metric of each case.",
+    has={
+        "baseline": Object,
+        "candidate": Object,
+        "environment": list[Object],
+        "model_code_changes": list[Object],
+        "failed": bool,
+        "noise": Mapping[str, int],
+        "resolution": list[Object],
+        "rows": list[Object],
+        "memory": list[Object],
+        "machine": list[Object],
+    },
+)
