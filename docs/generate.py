@@ -16,7 +16,6 @@ from typing import Any
 
 import click
 
-from compile_hud.app.server.api.endpoints import ENDPOINTS, PREFIX
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.schema.markdown import markdown as schema
 from compile_hud.db.schema.migrate import MIGRATIONS
@@ -30,6 +29,7 @@ from compile_hud.runner.analysis.findings.registry import table as table_of_find
 from compile_hud.runner.analysis.studies.catalog import STUDIES
 from compile_hud.runner.cli.main import main as hud
 from compile_hud.runner.config.schema import SETTINGS
+from compile_hud.runner.documents.endpoints import ENDPOINTS, PREFIX
 from compile_hud.runner.interop.importers import torchbench
 from compile_hud.runner.interop.importers import vocabulary as foreign
 from compile_hud.runner.planning.suites import BUILTIN_SUITES

@@ -17,6 +17,7 @@ RunnerError
 |-- WatchFailed             a repository or index of a schedule does not answer
 |-- NoSuchDocument          `hud compare` names a run, revision or file that does not exist
 |-- NoSuchResult            no stored result fits the filters of a command
+|-- InvalidParameter        a parameter of the API or of an agent's tool is not valid
 |-- DocumentNotWritten      a requested file cannot be written
 |-- CommentFailed           a pull request cannot be commented on
 |-- JudgeProcessKilled      a judging process was ended; nothing was saved
@@ -24,6 +25,7 @@ RunnerError
 |-- TraceError              a profiler's trace cannot be read; the message has file and byte
 |-- ProfilerFailed          an external profiler ended with an error
 |-- DashboardUnavailable    the dashboard is not installed or its port is taken
+|-- AgentsUnavailable       the SDK of the Model Context Protocol is not installed
 `-- RunInterrupted          Ctrl-C or a signal ended the run
 """
 
@@ -96,6 +98,10 @@ class NoSuchDocument(RunnerError, LookupError):
     """No run, revision or result file has the name."""
 
 
+class InvalidParameter(RunnerError, ValueError):
+    """A parameter is unknown, missing or invalid; the parameter `hint` is the next step."""
+
+
 class NoSuchResult(RunnerError, LookupError):
     """No stored result fits the filters."""
 
@@ -126,6 +132,10 @@ class ProfilerFailed(RunnerError):
 
 class DashboardUnavailable(RunnerError):
     """The dashboard cannot be served."""
+
+
+class AgentsUnavailable(RunnerError):
+    """`hud mcp` needs a package that is not installed."""
 
 
 class RunInterrupted(RunnerError):

@@ -59,6 +59,12 @@ _TABLE = (
         "Print the link that signs this machine's user in to the running dashboard, once.",
     ),
     (
+        "mcp",
+        "mcp.command",
+        "mcp_command",
+        "Serve the store to agents over the Model Context Protocol.",
+    ),
+    (
         "list",
         "results.listings",
         "list_group",

@@ -7,8 +7,9 @@ import importlib.metadata
 from http import HTTPStatus
 from typing import Any
 
-from compile_hud.app.server.api.endpoints import ENDPOINTS, PREFIX, Endpoint
 from compile_hud.app.server.api.problems import PROBLEM_SCHEMA, PROBLEM_TYPE
+from compile_hud.runner.documents.endpoints import ENDPOINTS, PREFIX, Endpoint
+from compile_hud.runner.documents.parameters import Parameter
 
 OPENAPI_PATH = f"{PREFIX}/openapi.json"
 _PROBLEMS = {
@@ -48,9 +49,9 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     item = {"$ref": f"#/components/schemas/{endpoint.shape.name}"}
     problem = {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     return {
-        "operationId": _operation_id(endpoint.path),
+        "operationId": endpoint.name,
         "summary": endpoint.summary,
-        "parameters": [parameter.to_openapi() for parameter in endpoint.all_parameters],
+        "parameters": [_parameter(item) for item in endpoint.all_parameters],
         "responses": {
             "200": {
                 "description": endpoint.summary,
@@ -79,5 +80,12 @@ def _page_of(item: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _operation_id(path: str) -> str:
-    return "_".join(part.strip("{}") for part in path.split("/") if part)
+def _parameter(item: Parameter) -> dict[str, Any]:
+    return {
+        "name": item.name,
+        "in": "path" if item.is_in_path else "query",
+        "required": item.is_in_path or item.is_required,
+        "description": item.description,
+        "schema": item.schema(),
+        "example": [item.example] if item.is_repeated else item.example,
+    }

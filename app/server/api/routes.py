@@ -21,13 +21,20 @@ from compile_hud.app.auth import access
 from compile_hud.app.data import store
 from compile_hud.app.data.store import StoreVersion
 from compile_hud.app.server.api.authorization import check_reader
-from compile_hud.app.server.api.endpoints import ENDPOINTS, PREFIX, Endpoint, Page, Values
 from compile_hud.app.server.api.openapi import OPENAPI_PATH, openapi_document
-from compile_hud.app.server.api.parameters import near_hint, read_query
 from compile_hud.app.server.api.problems import RETRY_S, Problem
 from compile_hud.app.server.separate_threads import run_separately
 from compile_hud.db.errors import NotFoundError, StoreError, StoreLocked, StoreUnavailable
-from compile_hud.runner.errors import NoSuchDocument
+from compile_hud.runner.documents.endpoints import (
+    ENDPOINTS,
+    PREFIX,
+    Endpoint,
+    EndpointSource,
+    Page,
+    Values,
+)
+from compile_hud.runner.documents.parameters import near_hint, read_values
+from compile_hud.runner.errors import InvalidParameter, NoSuchDocument
 
 logger = logging.getLogger(__name__)
 
@@ -122,11 +129,17 @@ def _check_method(request: Request) -> None:
 
 
 def _values(request: Request, endpoint: Endpoint) -> Values:
-    values = read_query(request.query_params, endpoint.all_parameters)
-    for item in endpoint.all_parameters:
-        if item.is_in_path:
-            values[item.name] = item.read([request.path_params[item.name]])
-    return values
+    query, path = request.query_params, request.path_params
+    of_query = [item for item in endpoint.all_parameters if not item.is_in_path]
+    of_path = [item for item in endpoint.all_parameters if item.is_in_path]
+    try:
+        return {
+            **read_values({name: query.getlist(name) for name in query}, of_query),
+            **read_values({name: [path[name]] for name in path}, of_path),
+        }
+    except InvalidParameter as error:
+        hint = str(error.parameters["hint"])
+        raise Problem(HTTPStatus.BAD_REQUEST, str(error), hint=hint) from error
 
 
 def _read(endpoint: Endpoint, values: Values, *, known: str) -> Response:
@@ -138,7 +151,7 @@ def _read(endpoint: Endpoint, values: Values, *, known: str) -> Response:
         headers = {**_CACHING, "ETag": tag}
         if tag in _tags(known):
             return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
-        content = endpoint.read(at, values)
+        content = endpoint.read(_source(at), values)
     except (NotFoundError, NoSuchDocument) as error:
         raise Problem(HTTPStatus.NOT_FOUND, str(error)) from error
     except StoreLocked as error:
@@ -149,6 +162,10 @@ def _read(endpoint: Endpoint, values: Values, *, known: str) -> Response:
         logger.warning("%s: %s", endpoint.path, error)
         raise Problem(HTTPStatus.INTERNAL_SERVER_ERROR, str(error)) from error
     return JSONResponse(_to_json(content), headers=headers)
+
+
+def _source(at: StoreVersion) -> EndpointSource:
+    return EndpointSource(store=at.store, dashboard=access.child_settings().url)
 
 
 def _to_json(content: Mapping[str, Any] | Page) -> Mapping[str, Any]:

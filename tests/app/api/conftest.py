@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,21 +11,8 @@ from starlette.testclient import TestClient
 
 from compile_hud.app.auth.access import API_TOKEN_FILE_VARIABLE, API_TOKEN_VARIABLE
 from compile_hud.app.server.api.routes import api_routes
-from compile_hud.db.records.results import RunState
 from compile_hud.db.store import Store
-from tests.support.builders import (
-    START,
-    make_alert,
-    make_case,
-    make_kernel,
-    make_result,
-    make_run,
-    make_run_ref,
-)
-from tests.support.stores.stored_results import save_alerts
-
-CASE = make_case("bert", shape="full")
-EAGER = make_case("bert", shape="full", mode="eager")
+from tests.support.stores.api_stores import fill_for_api
 
 
 @pytest.fixture(autouse=True)
@@ -38,28 +24,7 @@ def _no_token(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def stored(store: Store) -> Store:
     """Return the store with two runs, kernels, findings and an alert."""
-    for number in (1, 2):
-        run = make_run(
-            f"run-{number}",
-            plan=(EAGER, CASE),
-            started_at=START.replace(day=number),
-            finished_at=START.replace(day=number),
-            state=RunState.FINISHED,
-            suite="nightly",
-        )
-        results = [
-            make_result(f"{run.id}-eager", run=run, case=EAGER),
-            make_result(
-                f"{run.id}-default",
-                run=run,
-                case=CASE,
-                kernels=[make_kernel()],
-                details={"graph_breaks": [{"reason": "print", "line": "model.py:7"}]},
-            ),
-        ]
-        store.ingest_all(run, [(result.id, result) for result in results])
-    alert = make_alert(case=CASE, first_bad=make_run_ref(run))
-    save_alerts(store, [replace(alert, event_id="event-1")])
+    fill_for_api(store)
     return store
 
 

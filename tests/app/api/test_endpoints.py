@@ -10,8 +10,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from compile_hud.db.store import Store
-from tests.app.api.conftest import CASE, EAGER
 from tests.support.builders import START, make_alert, make_case, make_run
+from tests.support.stores.api_stores import CASE, EAGER
 from tests.support.stores.stored_results import save_alerts
 from tests.support.terminal import Terminal
 

@@ -9,9 +9,9 @@ import pytest
 from jsonschema import Draft202012Validator
 from starlette.testclient import TestClient
 
-from compile_hud.app.server.api.endpoints import ENDPOINTS, PREFIX
 from compile_hud.app.server.api.openapi import OPENAPI_PATH, openapi_document
 from compile_hud.db.store import Store
+from compile_hud.runner.documents.endpoints import ENDPOINTS, PREFIX
 
 DOCUMENT = openapi_document()
 PATHS = [*DOCUMENT["paths"]]

@@ -15,8 +15,8 @@ from starlette.testclient import TestClient
 from compile_hud.app.server.api import routes
 from compile_hud.app.server.api.problems import PROBLEM_TYPE, Problem
 from compile_hud.db.store import Store
-from tests.app.api.conftest import CASE
 from tests.support.builders import make_alert, make_case, make_run
+from tests.support.stores.api_stores import CASE
 from tests.support.stores.stored_results import save_alerts
 
 API = "/api/v1"

@@ -1,18 +1,15 @@
-"""The parameters of the API: their values in a request, and their description in OpenAPI."""
+"""The parameters of endpoints: their values in a request, and their JSON schemas."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Any
 
-from starlette.datastructures import QueryParams
-
-from compile_hud.app.server.api.problems import Problem
 from compile_hud.db.shared.text import is_storable, quoted, shortened
 from compile_hud.models_zoo.catalog.spec import near_names
+from compile_hud.runner.errors import InvalidParameter
 
 # Enough of a value to recognise it.
 _MAX_SHOWN = 60
@@ -45,7 +42,7 @@ class Parameter:
     is_in_path: bool = False
 
     def read(self, texts: Sequence[str]) -> Any:
-        """Return the value that `texts` stand for; raise Problem for an invalid one."""
+        """Return the value that `texts` stand for; raise InvalidParameter for others."""
         if len(texts) > 1 and not self.is_repeated:
             raise _bad(f"parameter {self.name!r} is given {len(texts)} times; give it once")
         values = tuple(map(self._read_one, texts))
@@ -53,8 +50,8 @@ class Parameter:
             return values
         return values[0] if values else self.default
 
-    def to_openapi(self) -> dict[str, Any]:
-        """Return the parameter object of OpenAPI 3.1."""
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON schema of the value."""
         schema: dict[str, Any] = {"type": _TYPES[self.kind]}
         if self.choices is not None:
             schema["enum"] = list(self.choices)
@@ -69,14 +66,7 @@ class Parameter:
             schema["default"] = self.default
         if self.is_in_path:
             schema["minLength"] = 1
-        return {
-            "name": self.name,
-            "in": "path" if self.is_in_path else "query",
-            "required": self.is_in_path or self.is_required,
-            "description": self.description,
-            "schema": schema,
-            "example": [self.example] if self.is_repeated else self.example,
-        }
+        return schema
 
     def _read_one(self, text: str) -> Any:
         if not is_storable(text) or "\ufffd" in text:
@@ -104,22 +94,27 @@ class Parameter:
 _TYPES: Mapping[type, str] = {str: "string", int: "integer", float: "number"}
 
 
-def read_query(query: QueryParams, parameters: Iterable[Parameter]) -> dict[str, Any]:
-    """Return the value of each parameter by name; raise Problem for an unknown or missing one."""
-    known = {item.name: item for item in parameters if not item.is_in_path}
-    for name in query:
+def read_values(
+    texts: Mapping[str, Sequence[str]], parameters: Iterable[Parameter]
+) -> dict[str, Any]:
+    """Return the value of each parameter by name; `texts` are those that a request has.
+
+    Raises InvalidParameter for unknown, missing and invalid ones.
+    """
+    known = {item.name: item for item in parameters}
+    for name in texts:
         if name not in known:
             raise _bad(
                 f"no parameter {_shown(name)}", hint=near_hint(name, list(known), noun="parameters")
             )
     for name, item in known.items():
-        if item.is_required and name not in query:
+        if (item.is_required or item.is_in_path) and not texts.get(name):
             raise _bad(f"parameter {name!r} is missing", hint=item.description)
-    return {name: item.read(query.getlist(name)) for name, item in known.items()}
+    return {name: item.read(texts.get(name, ())) for name, item in known.items()}
 
 
-def _bad(detail: str, *, hint: str = "") -> Problem:
-    return Problem(HTTPStatus.BAD_REQUEST, detail, hint=hint)
+def _bad(detail: str, *, hint: str = "") -> InvalidParameter:
+    return InvalidParameter(detail, hint=hint)
 
 
 def near_hint(text: str, names: Sequence[str], *, noun: str) -> str:

@@ -1,4 +1,4 @@
-"""The endpoints of the API: one table, from which routes and the OpenAPI document are made."""
+"""The endpoints: one table for routes, the OpenAPI document and tools of agents."""
 
 from __future__ import annotations
 
@@ -6,21 +6,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from compile_hud.app.auth import access
-from compile_hud.app.data.store import StoreVersion
-from compile_hud.app.server.api import shapes
-from compile_hud.app.server.api.parameters import Parameter
-from compile_hud.app.server.api.schemas import ResponseObject
 from compile_hud.db.records.alerts import AlertState
 from compile_hud.db.records.findings import FINDING_CODES
 from compile_hud.db.records.notifications import Severity
 from compile_hud.db.records.triage import ONGOING
+from compile_hud.db.store import Store
 from compile_hud.runner.alerting.payload import alerts_json
 from compile_hud.runner.analysis.comparison.runs import DEFAULT_FAIL_ABOVE
+from compile_hud.runner.documents import shapes
 from compile_hud.runner.documents.alert_filters import ListFilters
 from compile_hud.runner.documents.alerts import alert_document, find_alerts
 from compile_hud.runner.documents.comparison import stored_comparison
 from compile_hud.runner.documents.kernels import kernels_json
+from compile_hud.runner.documents.parameters import Parameter
 from compile_hud.runner.documents.results import (
     case_document,
     findings_json,
@@ -28,6 +26,7 @@ from compile_hud.runner.documents.results import (
     result_summaries,
     run_document,
 )
+from compile_hud.runner.documents.schemas import ResponseObject
 from compile_hud.runner.documents.series import machines_json, models_json, points_json
 from compile_hud.runner.documents.stored_runs import find_run, list_runs
 
@@ -37,6 +36,14 @@ _MAX_LIMIT = 1000
 _MAX_OFFSET = 1_000_000
 _ALL_STATES = "all"
 Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointSource:
+    """The store, and the address of the dashboard that links to its pages begin with."""
+
+    store: Store
+    dashboard: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,11 +60,15 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """One path below PREFIX; `read` returns a JSON object, or a Page of a list."""
+    """One path below PREFIX; `read` returns a JSON object, or a Page of a list.
 
+    `name` is its operation in OpenAPI, and the tool of agents.
+    """
+
+    name: str
     path: str
     summary: str
-    read: Callable[[StoreVersion, Values], dict[str, Any] | Page]
+    read: Callable[[EndpointSource, Values], dict[str, Any] | Page]
     shape: ResponseObject
     parameters: tuple[Parameter, ...] = ()
     is_list: bool = False
@@ -110,60 +121,62 @@ def _page(items: list[dict[str, Any]], values: Values) -> Page:
     return Page(items=items[first:end], next_offset=end if len(items) > end else None)
 
 
-def _runs(at: StoreVersion, values: Values) -> Page:
+def _runs(source: EndpointSource, values: Values) -> Page:
     # One more shows whether there is another page.
     end = values["offset"] + values["limit"]
     filters = {name: values[name] for name in ("machine", "suite", "toolchain")}
-    runs = list_runs(at.store, limit=end + 1, filters=filters)
+    runs = list_runs(source.store, limit=end + 1, filters=filters)
     return _page(runs, values)
 
 
-def _run(at: StoreVersion, values: Values) -> dict[str, Any]:
-    return find_run(values["run"], store=at.store).to_json()
+def _run(source: EndpointSource, values: Values) -> dict[str, Any]:
+    return find_run(values["run"], store=source.store).to_json()
 
 
-def _document(at: StoreVersion, values: Values) -> dict[str, Any]:
-    return run_document(at.store, values["run"])
+def _document(source: EndpointSource, values: Values) -> dict[str, Any]:
+    return run_document(source.store, values["run"])
 
 
-def _results(at: StoreVersion, values: Values) -> Page:
-    return _page(result_summaries(at.store, values["run"], case_name=values["case"]), values)
+def _results(source: EndpointSource, values: Values) -> Page:
+    return _page(result_summaries(source.store, values["run"], case_name=values["case"]), values)
 
 
-def _result(at: StoreVersion, values: Values) -> dict[str, Any]:
-    return case_document(at.store, values["run"], values["case"])
+def _result(source: EndpointSource, values: Values) -> dict[str, Any]:
+    return case_document(source.store, values["run"], values["case"])
 
 
-def _kernels(at: StoreVersion, values: Values) -> dict[str, Any]:
-    return kernels_json(*load_kernels(at.store, values["run"], values["case"]))
+def _kernels(source: EndpointSource, values: Values) -> dict[str, Any]:
+    return kernels_json(*load_kernels(source.store, values["run"], values["case"]))
 
 
-def _findings(at: StoreVersion, values: Values) -> Page:
-    items = findings_json(at.store, values["run"], codes=values["code"], case_name=values["case"])
+def _findings(source: EndpointSource, values: Values) -> Page:
+    items = findings_json(
+        source.store, values["run"], codes=values["code"], case_name=values["case"]
+    )
     return _page(items, values)
 
 
-def _alerts(at: StoreVersion, values: Values) -> Page:
+def _alerts(source: EndpointSource, values: Values) -> Page:
     names = values["state"] or tuple(map(str, ONGOING))
     states = None if _ALL_STATES in names else [AlertState(name) for name in names]
     filters = ListFilters(
         event_id=values["event"],
         **{name: values[name] for name in _ALERT_FILTERS},
     )
-    alerts = find_alerts(at.store, filters, states=states)
+    alerts = find_alerts(source.store, filters, states=states)
     first, end = values["offset"], values["offset"] + values["limit"]
     # The causes of an alert take longer to read than the alert.
-    items = alerts_json(alerts[first:end], store=at.store, dashboard=_dashboard())
+    items = alerts_json(alerts[first:end], store=source.store, dashboard=source.dashboard)
     return Page(items=items, next_offset=end if len(alerts) > end else None)
 
 
-def _alert(at: StoreVersion, values: Values) -> dict[str, Any]:
-    return alert_document(at.store, values["alert"], dashboard=_dashboard())
+def _alert(source: EndpointSource, values: Values) -> dict[str, Any]:
+    return alert_document(source.store, values["alert"], dashboard=source.dashboard)
 
 
-def _series(at: StoreVersion, values: Values) -> Page:
+def _series(source: EndpointSource, values: Values) -> Page:
     points = points_json(
-        at.store,
+        source.store,
         values["case"],
         metric=values["metric"],
         machine=values["machine"],
@@ -172,22 +185,18 @@ def _series(at: StoreVersion, values: Values) -> Page:
     return _page(points, values)
 
 
-def _models(at: StoreVersion, values: Values) -> Page:
-    return _page(models_json(at.store), values)
+def _models(source: EndpointSource, values: Values) -> Page:
+    return _page(models_json(source.store), values)
 
 
-def _machines(at: StoreVersion, values: Values) -> Page:
-    return _page(machines_json(at.store), values)
+def _machines(source: EndpointSource, values: Values) -> Page:
+    return _page(machines_json(source.store), values)
 
 
-def _comparison(at: StoreVersion, values: Values) -> dict[str, Any]:
+def _comparison(source: EndpointSource, values: Values) -> dict[str, Any]:
     return stored_comparison(
-        at.store, values["baseline"], values["candidate"], fail_above=values["fail_above"]
+        source.store, values["baseline"], values["candidate"], fail_above=values["fail_above"]
     )
-
-
-def _dashboard() -> str:
-    return access.child_settings().url
 
 
 _ALERT_FILTERS = ("model", "mode", "severity", "machine", "owner", "text")
@@ -209,6 +218,7 @@ _ALERTS = (
 )
 ENDPOINTS = (
     Endpoint(
+        name="list_runs",
         path="/runs",
         summary="The runs, newest first",
         read=_runs,
@@ -221,6 +231,7 @@ ENDPOINTS = (
         ),
     ),
     Endpoint(
+        name="show_run",
         path="/runs/{run}",
         summary="One run, with its environment and its plan",
         read=_run,
@@ -228,6 +239,7 @@ ENDPOINTS = (
         parameters=(_RUN,),
     ),
     Endpoint(
+        name="show_document",
         path="/runs/{run}/document",
         summary="One run with all its results, samples, kernels and findings",
         read=_document,
@@ -235,6 +247,7 @@ ENDPOINTS = (
         parameters=(_RUN,),
     ),
     Endpoint(
+        name="list_results",
         path="/runs/{run}/results",
         summary="The results of a run without samples and kernels, in the order of its plan",
         read=_results,
@@ -243,6 +256,7 @@ ENDPOINTS = (
         parameters=(_RUN, _CASES),
     ),
     Endpoint(
+        name="show_kernels",
         path="/runs/{run}/results/{case}/kernels",
         summary="The kernels of a result, the longest first",
         read=_kernels,
@@ -250,6 +264,7 @@ ENDPOINTS = (
         parameters=(_RUN, _CASE),
     ),
     Endpoint(
+        name="show_result",
         path="/runs/{run}/results/{case}",
         summary="One result whole: samples, kernels, warnings and findings",
         read=_result,
@@ -257,6 +272,7 @@ ENDPOINTS = (
         parameters=(_RUN, _CASE),
     ),
     Endpoint(
+        name="list_findings",
         path="/findings",
         summary="The findings of a run, in the order of its plan",
         read=_findings,
@@ -275,6 +291,7 @@ ENDPOINTS = (
         ),
     ),
     Endpoint(
+        name="list_alerts",
         path="/alerts",
         summary="The alerts, improvements too, the worst first",
         read=_alerts,
@@ -283,6 +300,7 @@ ENDPOINTS = (
         parameters=_ALERTS,
     ),
     Endpoint(
+        name="show_alert",
         path="/alerts/{alert}",
         summary="One alert with all its changes",
         read=_alert,
@@ -292,6 +310,7 @@ ENDPOINTS = (
         ),
     ),
     Endpoint(
+        name="list_points",
         path="/series",
         summary="The points of one metric of one case, oldest first",
         read=_series,
@@ -305,6 +324,7 @@ ENDPOINTS = (
         ),
     ),
     Endpoint(
+        name="list_models",
         path="/models",
         summary="The models with results, and the machines and toolchains that measured them",
         read=_models,
@@ -312,6 +332,7 @@ ENDPOINTS = (
         is_list=True,
     ),
     Endpoint(
+        name="list_machines",
         path="/machines",
         summary="The machines and toolchains with results",
         read=_machines,
@@ -319,6 +340,7 @@ ENDPOINTS = (
         is_list=True,
     ),
     Endpoint(
+        name="compare_runs",
         path="/compare",
         summary="Two stored runs side by side, as `hud compare` compares them",
         read=_comparison,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from compile_hud.app.server.api.schemas import ResponseObject
 from compile_hud.db.records.findings import Finding
 from compile_hud.db.records.results import Case, Run
 from compile_hud.db.records.summaries import ResultSummary, Scope, TrendPoint
+from compile_hud.runner.documents.schemas import ResponseObject
 
 # Its fields are not described.
 Object = dict[str, Any]

@@ -1,0 +1,47 @@
+"""A store with one of each object that the API and the tools of agents send."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from compile_hud.db.records.results import RunState
+from compile_hud.db.store import Store
+from tests.support.builders import (
+    START,
+    make_alert,
+    make_case,
+    make_kernel,
+    make_result,
+    make_run,
+    make_run_ref,
+)
+from tests.support.stores.stored_results import save_alerts
+
+CASE = make_case("bert", shape="full")
+EAGER = make_case("bert", shape="full", mode="eager")
+
+
+def fill_for_api(store: Store) -> None:
+    """Write two runs, kernels, findings and an alert, under the names of the examples."""
+    for number in (1, 2):
+        run = make_run(
+            f"run-{number}",
+            plan=(EAGER, CASE),
+            started_at=START.replace(day=number),
+            finished_at=START.replace(day=number),
+            state=RunState.FINISHED,
+            suite="nightly",
+        )
+        results = [
+            make_result(f"{run.id}-eager", run=run, case=EAGER),
+            make_result(
+                f"{run.id}-default",
+                run=run,
+                case=CASE,
+                kernels=[make_kernel()],
+                details={"graph_breaks": [{"reason": "print", "line": "model.py:7"}]},
+            ),
+        ]
+        store.ingest_all(run, [(result.id, result) for result in results])
+    alert = make_alert(case=CASE, first_bad=make_run_ref(run))
+    save_alerts(store, [replace(alert, event_id="event-1")])
