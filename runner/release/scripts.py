@@ -9,11 +9,12 @@ from pathlib import Path
 from compile_hud.db.records.results import Case
 from compile_hud.models_zoo.catalog.errors import UnknownNameError
 from compile_hud.runner.analysis.release.report import ReleaseReport
+from compile_hud.runner.analysis.repro import glob_escape
 from compile_hud.runner.errors import DocumentNotWritten, ExecutorError
 from compile_hud.runner.events import LogMessage
 from compile_hud.runner.execution.executor import CaseOrder
 from compile_hud.runner.execution.local_executor import executor_maker
-from compile_hud.runner.planning.plan import plan_case
+from compile_hud.runner.planning.plan import find_names, plan_case
 from compile_hud.runner.workspace import Workspace
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -41,7 +42,9 @@ def write_scripts(
         for number, named in enumerate(report.clusters, start=1):
             case = named.representative.pair.candidate.case
             try:
-                text = executor.script(_order(case, report=report, workspace=workspace))
+                text = executor.script(
+                    _order(case, run_id=report.candidate.id, workspace=workspace)
+                )
             except (ExecutorError, UnknownNameError) as error:
                 yield LogMessage(text=str(error), is_warning=True)
                 continue
@@ -52,11 +55,31 @@ def write_scripts(
         executor.close()
 
 
-def _order(case: Case, *, report: ReleaseReport, workspace: Workspace) -> CaseOrder:
+def script_of_case(case: Case, *, toolchain: str, run_id: str, workspace: Workspace) -> str:
+    """Return a script that runs the graphs of `case` with torch alone.
+
+    Raises ExecutorError, and UnknownNameError for a model or a toolchain that is not there.
+    """
+    config, dependencies = workspace.config, workspace.dependencies
+    find_names([glob_escape(toolchain)], known=config.toolchains, kind="toolchain")
+    executor = executor_maker(dependencies.make_executor)(
+        python=config.toolchains[toolchain],
+        state_dir=config.state_dir,
+        device=case.device,
+        num_threads=config.measure.num_threads,
+    )
+    try:
+        executor.start()
+        return executor.script(_order(case, run_id=run_id, workspace=workspace))
+    finally:
+        executor.close()
+
+
+def _order(case: Case, *, run_id: str, workspace: Workspace) -> CaseOrder:
     config = workspace.config
     planned = plan_case(case, catalog=config.catalog, variants=config.variants)
     return CaseOrder(
-        run_id=report.candidate.id,
+        run_id=run_id,
         case=case,
         workload=planned.workload,
         settings=config.measure,

@@ -89,7 +89,7 @@ COMMANDS = (
     "db check",
 )
 # These need revisions, toolchains or a finding: their own tests read their JSON.
-SHOWN_ELSEWHERE = {"bisect", "isolate", "release", "try"}
+SHOWN_ELSEWHERE = {"alerts verify", "bisect", "isolate", "release", "try"}
 
 
 def commands_with_json(group: click.Group, *names: str) -> Iterator[str]:

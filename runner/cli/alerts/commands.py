@@ -44,6 +44,7 @@ from compile_hud.runner.analysis.alerts.triage import (
     set_state,
 )
 from compile_hud.runner.analysis.outcomes.outcomes import fails_otherwise
+from compile_hud.runner.cli.alerts.case_file import export_alert, verify_alert
 from compile_hud.runner.cli.alerts.options import DecisionOptions, FloorCommand, deciding
 from compile_hud.runner.cli.alerts.outbox import (
     digest,
@@ -552,5 +553,13 @@ def _say_changed(num_changed: int) -> None:
     click.echo(f"{num_changed} changed" if num_changed else "nothing to change", err=True)
 
 
-for _command in (digest, outbox, resend_dead, send_now, test_receivers):
+for _command in (
+    digest,
+    outbox,
+    resend_dead,
+    send_now,
+    test_receivers,
+    export_alert,
+    verify_alert,
+):
     alerts_group.add_command(_command)

@@ -1,0 +1,80 @@
+"""Compute the verdict of a case file again from its numbers. Nothing of the store is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from compile_hud.db.records.imported import is_imported
+from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.results import RunDocument
+from compile_hud.runner.alerting.case_file import CaseFile
+from compile_hud.runner.analysis.judging.judge import judge_histories
+from compile_hud.runner.analysis.stats.estimates import estimate
+from compile_hud.runner.analysis.stats.launch_noise import launch_spread
+
+# These numbers of an alert follow from the series of its case.
+_NUMBERS = ("baseline", "candidate", "change_pct", "interval_pct")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecomputedNumber:
+    """A number as it was stored, and as it follows from the samples; None if nothing gives it."""
+
+    name: str
+    stored: Any
+    computed: Any
+
+    @property
+    def is_same(self) -> bool:
+        """Return whether both are the same, to the last digit."""
+        return bool(self.stored == self.computed)
+
+
+def recompute(case_file: CaseFile) -> tuple[RecomputedNumber, ...]:
+    """Return the numbers of the verdict, and the medians and intervals of both runs."""
+    return (*_verdict(case_file), *_medians(case_file))
+
+
+def _verdict(case_file: CaseFile) -> Iterator[RecomputedNumber]:
+    alert, judged = case_file.alert, case_file.judged
+    candidates = judge_histories(judged.series, references=judged.references, rules=judged.rules)
+    computed = next(
+        (item.alert.to_json() for item in candidates if item.alert.id == alert["id"]), None
+    )
+    for name in _NUMBERS:
+        if alert[name] is not None:
+            yield RecomputedNumber(
+                name=name, stored=alert[name], computed=computed and computed[name]
+            )
+
+
+def _medians(case_file: CaseFile) -> Iterator[RecomputedNumber]:
+    for side, document in case_file.runs.items():
+        if not document.run.is_synthetic and not is_imported(document.run.toolchain):
+            yield from _medians_of(document, prefix=side)
+
+
+def _medians_of(document: RunDocument, *, prefix: str) -> Iterator[RecomputedNumber]:
+    for result in document.results:
+        for item in result.measurements:
+            if item.metric not in METRICS or not item.launches:
+                continue
+            spread = launch_spread(item.metric, device=result.case.device)
+            level = estimate(item.samples, launches=item.launches, prior=spread)
+            yield RecomputedNumber(
+                name=f"{prefix} {result.case.variant} {item.metric}",
+                stored=[item.median, *item.interval],
+                computed=[level.value, level.low, level.high],
+            )
+
+
+def as_json(number: RecomputedNumber) -> Mapping[str, Any]:
+    """Return the number as a JSON object."""
+    return {
+        "name": number.name,
+        "stored": number.stored,
+        "computed": number.computed,
+        "is_same": number.is_same,
+    }

@@ -1,0 +1,80 @@
+"""hud alerts export and verify: one archive about an alert, and its verdict computed again."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from compile_hud.db.records.alerts import Alert
+from compile_hud.db.shared.text import counted
+from compile_hud.runner.alerting.case_file import read_case_file, write_case_file
+from compile_hud.runner.alerting.verification import as_json as number_json
+from compile_hud.runner.alerting.verification import recompute
+from compile_hud.runner.cli.alerts.selection import find_alert
+from compile_hud.runner.cli.output import json_option, print_json, with_workspace
+from compile_hud.runner.release.scripts import script_of_case
+from compile_hud.runner.workspace import Workspace
+
+
+@click.command("export")
+@click.argument("alert_id", metavar="ID")
+@click.option(
+    "--output",
+    "-o",
+    "path",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The archive. Default: alert-ID.zip.",
+)
+@click.option(
+    "--script",
+    "has_script",
+    is_flag=True,
+    help="With a script that needs torch alone; the model is built for it.",
+)
+@with_workspace
+def export_alert(
+    workspace: Workspace, *, alert_id: str, path: Path | None, has_script: bool
+) -> None:
+    """Write all that is known about an alert into one archive.
+
+    It has the samples, the numbers of the verdict, both environments, the kernels with their code,
+    and findings. A prefix of the id is enough.
+    """
+    alert = find_alert(workspace.store(), alert_id)
+    target = path or Path(f"alert-{alert.id[:12]}.zip")
+    script = _script(alert, workspace) if has_script else None
+    write_case_file(alert, path=target, workspace=workspace, script=script)
+    click.echo(f"wrote {target}; `hud alerts verify {target}` computes the verdict again", err=True)
+
+
+def _script(alert: Alert, workspace: Workspace) -> str:
+    return script_of_case(
+        alert.case, toolchain=alert.toolchain, run_id=alert.first_bad.run_id, workspace=workspace
+    )
+
+
+@click.command("verify")
+@click.argument("path", metavar="FILE", type=click.Path(exists=True, path_type=Path))
+@json_option
+def verify_alert(path: Path, *, as_json: bool) -> None:
+    """Compute the verdict of an exported alert again from its samples; exit with 1 if it differs.
+
+    FILE is of `hud alerts export`. The rate of false discoveries over all series of a run needs
+    the other series, so it is not computed again.
+    """
+    numbers = recompute(read_case_file(path))
+    others = [number for number in numbers if not number.is_same]
+    if as_json:
+        print_json({"numbers": [number_json(number) for number in numbers]})
+    elif not numbers:
+        click.echo("this alert has no number that follows from samples")
+    elif others:
+        click.echo(f"{len(others)} of {counted(len(numbers), 'number')} differ:")
+        for number in others:
+            click.echo(f"  {number.name}: stored {number.stored}, computed {number.computed}")
+    else:
+        click.echo(f"all {counted(len(numbers), 'number')} follow from the samples, to the digit")
+    sys.exit(int(bool(others)))
