@@ -27,7 +27,12 @@ from compile_hud.runner.documents.results import (
     run_document,
 )
 from compile_hud.runner.documents.schemas import ResponseObject
-from compile_hud.runner.documents.series import machines_json, models_json, points_json
+from compile_hud.runner.documents.series import (
+    machines_json,
+    metrics_json,
+    models_json,
+    points_json,
+)
 from compile_hud.runner.documents.stored_runs import find_run, list_runs
 
 PREFIX = "/api/v1"
@@ -193,6 +198,10 @@ def _machines(source: EndpointSource, values: Values) -> Page:
     return _page(machines_json(source.store), values)
 
 
+def _metrics(_source: EndpointSource, values: Values) -> Page:
+    return _page(metrics_json(), values)
+
+
 def _comparison(source: EndpointSource, values: Values) -> dict[str, Any]:
     return stored_comparison(
         source.store, values["baseline"], values["candidate"], fail_above=values["fail_above"]
@@ -337,6 +346,14 @@ ENDPOINTS = (
         summary="The machines and toolchains with results",
         read=_machines,
         shape=shapes.MACHINE,
+        is_list=True,
+    ),
+    Endpoint(
+        name="list_metrics",
+        path="/metrics",
+        summary="The metrics, with their units and directions",
+        read=_metrics,
+        shape=shapes.METRIC,
         is_list=True,
     ),
     Endpoint(

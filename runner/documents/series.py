@@ -1,4 +1,4 @@
-"""The series, models and machines of a store as JSON."""
+"""The series, models and machines of a store, and the metrics, as JSON."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from compile_hud.db.errors import NotFoundError
 from compile_hud.db.queries.latest import load_model_places, load_scopes
 from compile_hud.db.queries.series import find_series, load_trend
 from compile_hud.db.records.codec import encode
+from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.records.summaries import SeriesHeader
 from compile_hud.db.store import Store
 from compile_hud.models_zoo.catalog.spec import near_names
@@ -52,6 +53,21 @@ def models_json(store: Store) -> list[dict[str, Any]]:
 def machines_json(store: Store) -> list[dict[str, Any]]:
     """Return each machine and toolchain with results, and when its newest run started."""
     return [encode(scope) for scope in load_scopes(store)]
+
+
+def metrics_json() -> list[dict[str, Any]]:
+    """Return every metric with its unit, its direction and the smallest relevant change."""
+    return [
+        {
+            "name": row.name,
+            "unit": row.unit,
+            "direction": str(row.direction),
+            "relevance_floor": row.relevance_floor,
+            "judged": row.is_judged,
+            "description": row.description,
+        }
+        for row in METRICS.values()
+    ]
 
 
 def _no_series(store: Store, case_key: str, *, metric: str) -> NotFoundError:

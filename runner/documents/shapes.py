@@ -85,6 +85,18 @@ MODEL = ResponseObject(
 MACHINE = ResponseObject(
     name="Machine", description="A machine and a toolchain with results.", record=Scope
 )
+METRIC = ResponseObject(
+    name="Metric",
+    description="A metric; `relevance_floor` is the smallest relevant change, as a fraction.",
+    has={
+        "name": str,
+        "unit": str,
+        "direction": str,
+        "relevance_floor": float,
+        "judged": bool,
+        "description": str,
+    },
+)
 COMPARISON = ResponseObject(
     name="Comparison",
     description="Two runs side by side: a row for each metric of each case.",

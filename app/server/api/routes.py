@@ -54,7 +54,9 @@ def api_routes() -> list[Route]:
         for item in ENDPOINTS
     ]
     document = _WholePath(OPENAPI_PATH, _DocumentRoute())
-    return [*endpoints, document, _WholePath("/api/{path:path}", _UnknownRoute())]
+    # Streamlit would draw the overview at any other path.
+    unknown = [_WholePath(path, _UnknownRoute()) for path in ("/api", "/api/{path:path}")]
+    return [*endpoints, document, *unknown]
 
 
 class _WholePath(Route):

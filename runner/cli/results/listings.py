@@ -10,6 +10,7 @@ from compile_hud.runner.cli.output import json_option, print_json, with_workspac
 from compile_hud.runner.cli.results.shapes_table import show_shapes
 from compile_hud.runner.cli.tables import Column, print_table
 from compile_hud.runner.cli.toolchain import show_toolchains
+from compile_hud.runner.documents.series import metrics_json
 from compile_hud.runner.format import clock
 from compile_hud.runner.planning.suites import Selection
 from compile_hud.runner.workspace import Workspace
@@ -152,19 +153,7 @@ def _models_text(selection: Selection) -> str:
 def metrics(_workspace: Workspace, *, as_json: bool) -> None:
     """Show the metrics, their units and directions."""
     if as_json:
-        print_json(
-            [
-                {
-                    "name": row.name,
-                    "unit": row.unit,
-                    "direction": str(row.direction),
-                    "relevance_floor": row.relevance_floor,
-                    "judged": row.is_judged,
-                    "description": row.description,
-                }
-                for row in METRICS.values()
-            ]
-        )
+        print_json(metrics_json())
         return
     rows = [
         (

@@ -35,6 +35,7 @@ def _get(client: TestClient, path: str) -> Any:
         ("runs/latest/results/*full*default*", f"show run-2 {CASE.key}"),
         (f"runs/{RESULT}/kernels", f"kernels show run-2 {CASE.key}"),
         ("alerts", "alerts list"),
+        ("metrics?limit=1000", "list metrics"),
         ("alerts?state=all&model=b*", "alerts list --state all --model b*"),
         ("alerts/alert-1", "alerts show alert-1"),
         ("compare?baseline=previous&candidate=latest", "compare previous latest"),

@@ -120,6 +120,12 @@ def test_an_unknown_path_or_object_is_not_there(path: str, client: TestClient) -
     assert _problem(client, path)["status"] == 404
 
 
+@pytest.mark.parametrize("path", ["/api", "/api/", "/api/v1", "/api/v2/runs"])
+def test_every_path_of_the_api_is_answered_with_json(path: str, client: TestClient) -> None:
+    answer = client.get(path)
+    assert (answer.status_code, answer.headers["content-type"]) == (404, PROBLEM_TYPE)
+
+
 def test_an_unknown_path_is_answered_with_the_nearest(client: TestClient) -> None:
     assert _problem(client, "alrts")["hint"].startswith("Did you mean /api/v1/alerts")
 
