@@ -183,7 +183,8 @@ def _texts(alert: Alert, *, workspace: Workspace, script: str | None) -> Iterato
     store = workspace.store()
     runs = _runs(alert, store=store)
     yield "README.md", _readme(alert, runs)
-    yield ALERT, _dumped(alert_json(alert, workspace=workspace))
+    dashboard = workspace.config.dashboard
+    yield ALERT, _dumped(alert_json(alert, store=store, dashboard=dashboard))
     yield JUDGED, _dumped(judged_numbers(alert, store=store).to_json())
     for side, document in runs.items():
         yield f"{side}.json", _dumped(document.to_json())
