@@ -31,6 +31,7 @@ from streamlit.web.server.starlette.starlette_app_utils import decode_signed_val
 from streamlit.web.server.starlette.starlette_server_config import USER_COOKIE_NAME
 
 from compile_hud.app.auth import access
+from compile_hud.app.auth.problems import Problem
 from compile_hud.app.ui.status_page import status_page
 from compile_hud.db.shared.access_rules import Person, Role
 from compile_hud.db.shared.text import shortened
@@ -189,8 +190,12 @@ class Guard:
             access.end(person_of_request(request))
         app = self._app
         if request.method not in _READING and not _is_same_origin(request):
-            text = "only pages of this dashboard may send that\n"
-            app = PlainTextResponse(text, status_code=HTTPStatus.FORBIDDEN)
+            text = "only pages of this dashboard may send that"
+            app = (
+                Problem(HTTPStatus.FORBIDDEN, text).response()
+                if path.startswith(_API)
+                else PlainTextResponse(f"{text}\n", status_code=HTTPStatus.FORBIDDEN)
+            )
         elif refused := _refused_route(request):
             app = refused
         if self._paths and self._is_nowhere(path):
@@ -257,8 +262,14 @@ async def _refuse_name(scope: Scope, receive: Receive, send: Send) -> None:
         "This dashboard does not accept the host name in this address. Open it at 127.0.0.1, or"
         " set [server] url in hud.toml to its public address."
     )
-    answer = status_page("Unknown host name", text, status=HTTPStatus.MISDIRECTED_REQUEST)
-    await answer(scope, receive, send)
+    status = HTTPStatus.MISDIRECTED_REQUEST
+    if scope["path"].startswith(_API):
+        answer = Problem(
+            status, text, hint=f"With {access.API_TOKEN_VARIABLE}, any name is accepted"
+        )
+        await answer.response()(scope, receive, send)
+        return
+    await status_page("Unknown host name", text, status=status)(scope, receive, send)
 
 
 class _ResponseSender:

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from compile_hud.app.auth import access
 from compile_hud.app.auth.access import API_TOKEN_FILE_VARIABLE, API_TOKEN_VARIABLE
 from compile_hud.app.auth.middleware import person_of_request
-from compile_hud.app.server.api.problems import Problem
+from compile_hud.app.auth.problems import Problem
 from compile_hud.db.shared.access_rules import Role
 
 _BEARER = "Bearer"

@@ -7,7 +7,7 @@ import importlib.metadata
 from http import HTTPStatus
 from typing import Any
 
-from compile_hud.app.server.api.problems import PROBLEM_SCHEMA, PROBLEM_TYPE
+from compile_hud.app.auth.problems import PROBLEM_SCHEMA, PROBLEM_TYPE
 from compile_hud.runner.documents.endpoints import ENDPOINTS, PREFIX, Endpoint
 from compile_hud.runner.documents.parameters import Parameter
 

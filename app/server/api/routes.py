@@ -18,11 +18,11 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from compile_hud.app.auth import access
+from compile_hud.app.auth.problems import RETRY_S, Problem
 from compile_hud.app.data import store
 from compile_hud.app.data.store import StoreVersion
 from compile_hud.app.server.api.authorization import check_reader
 from compile_hud.app.server.api.openapi import OPENAPI_PATH, openapi_document
-from compile_hud.app.server.api.problems import RETRY_S, Problem
 from compile_hud.app.server.separate_threads import run_separately
 from compile_hud.db.errors import NotFoundError, StoreError, StoreLocked, StoreUnavailable
 from compile_hud.runner.documents.endpoints import (

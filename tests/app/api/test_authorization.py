@@ -107,10 +107,19 @@ def test_a_strange_host_name_is_refused_without_a_token(monkeypatch: pytest.Monk
     routes = api_routes()
     guard = Guard(Starlette(routes=routes), paths=[route.path for route in routes])
     with TestClient(guard, base_url="http://dashboard.internal") as client:
-        assert client.get(RUNS).status_code == 421
+        problem = client.get(RUNS).json()
+        assert (problem["status"], API_TOKEN_VARIABLE in problem["hint"]) == (421, True)
         monkeypatch.setenv(API_TOKEN_VARIABLE, "s3cret")
         assert access.has_api_token()
         assert client.get(RUNS).status_code == 401
         assert client.get(RUNS, headers=TOKEN).status_code == 200
         assert client.get("/api/v1/zzz", headers=TOKEN).json()["status"] == 404
         assert client.get("/runs", headers=TOKEN).status_code == 421
+
+
+def test_a_page_of_another_site_is_refused_with_json() -> None:
+    routes = api_routes()
+    guard = Guard(Starlette(routes=routes), paths=[route.path for route in routes])
+    with TestClient(guard, base_url="http://127.0.0.1") as client:
+        answer = client.post(RUNS, headers={"Origin": "https://other.example"})
+    assert (answer.status_code, answer.json()["status"]) == (403, 403)

@@ -12,8 +12,8 @@ from httpx2 import ASGITransport, AsyncClient
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
+from compile_hud.app.auth.problems import PROBLEM_TYPE, Problem
 from compile_hud.app.server.api import routes
-from compile_hud.app.server.api.problems import PROBLEM_TYPE, Problem
 from compile_hud.db.store import Store
 from tests.support.builders import make_alert, make_case, make_run
 from tests.support.stores.api_stores import CASE
