@@ -59,7 +59,8 @@ def _script(alert: Alert, workspace: Workspace) -> str:
 @click.command("verify")
 @click.argument("path", metavar="FILE", type=click.Path(exists=True, path_type=Path))
 @json_option
-def verify_alert(path: Path, *, as_json: bool) -> None:
+@with_workspace
+def verify_alert(_workspace: Workspace, *, path: Path, as_json: bool) -> None:
     """Compute the verdict of an exported alert again from its samples; exit with 1 if it differs.
 
     FILE is of `hud alerts export`. The rate of false discoveries over all series of a run needs
