@@ -9,6 +9,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ConfigDict
 from pydantic.fields import FieldInfo
 
+from compile_hud.db.shared.text import masked, quoted
 from compile_hud.models_zoo.catalog.spec import near_names
 
 
@@ -99,4 +100,5 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def check_name(kind: str, name: str, known: Iterable[str], *, key: str = "") -> None:
     """Raise SectionError, of the key `key` or `kind`, if `name` is none of the `known` names."""
     if name not in known:
-        raise SectionError(f"no {kind} {name!r}{did_you_mean(name, known)}", key=key or kind)
+        problem = f"no {kind} {quoted(masked(name))}{did_you_mean(name, known)}"
+        raise SectionError(problem, key=key or kind)

@@ -13,11 +13,14 @@ import tomllib
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from compile_hud.db.shared.text import masked, shortened
 from compile_hud.runner.config.schema import HudToml, section_rows
 from compile_hud.runner.config.section import SecretRefused, SectionError, did_you_mean
 from compile_hud.runner.errors import ConfigError
 
 CONFIG_NAME = "hud.toml"
+# The message must stay readable after a pasted text.
+_SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +80,9 @@ class SettingsFile:
         value: Any = tables
         for name in path:
             value = value[name]
-        got = "" if isinstance(error, SecretRefused) else f"got {value!r}, "
+        # A password in an address may be anywhere, also where no address belongs.
+        shown = shortened(masked(repr(value)), limit=_SHOWN)
+        got = "" if isinstance(error, SecretRefused) else f"got {shown}, "
         return self.error(section, key=key, problem=f"{got}takes {error}")
 
 
@@ -131,6 +136,9 @@ def _plain(name: str) -> str:
 def _parse_toml(content: str, *, name: str) -> dict[str, Any]:
     try:
         return tomllib.loads(content)
+    except RecursionError:
+        problem = f"{name}: not valid TOML: tables and lists are nested too deeply"
+        raise ConfigError(problem, name=name, problem="toml", line=None) from None
     except tomllib.TOMLDecodeError as error:
         match = re.search(r"^(.*) \(at line (\d+), column (\d+)\)$", str(error))
         location = f" line {match[2]}, column {match[3]}" if match else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from typing import Annotated, Any, TypeVar
@@ -94,7 +95,8 @@ def _in_bytes(value: Any) -> Any:
     if match is None:
         return value
     unit = match[2] if match[2].endswith("B") or not match[2] else f"{match[2]}B"
-    return int(float(match[1]) * SIZE_UNITS.get(unit, 1))
+    num_bytes = float(match[1]) * SIZE_UNITS.get(unit, 1)
+    return int(num_bytes) if math.isfinite(num_bytes) else value
 
 
 def _web_address(value: Any) -> str:

@@ -58,6 +58,39 @@ def test_a_list_in_a_list_is_no_value_of_an_axis() -> None:
 @pytest.mark.parametrize(
     "content",
     [
+        '[schedules.x]\nwatch = "https://me:T0KEN-42@git.example.org/models"',
+        '[schedules.x]\nat = "02:30"\nsuite = "https://me:T0KEN-42@git.example.org/suite"',
+        '[store]\nurl = ["postgresql://hud:T0KEN-42@db/hud"]',
+        '[server]\nurl = "https://hud.example.org/?token=T0KEN-42"',
+    ],
+)
+def test_a_secret_in_a_refused_address_is_masked(content: str) -> None:
+    with pytest.raises(ConfigError, match=r"\*\*\*") as caught:
+        parse(content)
+    assert "T0KEN" not in str(caught.value)
+
+
+def test_a_long_value_is_cut_in_its_error() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(f'[run]\nrounds = "{"9" * 5000}"')
+    assert len(str(caught.value)) < 300
+
+
+def test_a_size_beyond_every_float_is_refused() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(f'[traces]\nmax_size = "{"9" * 400} GB"')
+    assert caught.value.parameters == {"section": "traces", "key": "max_size", "line": 2}
+
+
+def test_tables_nested_too_deeply_are_refused() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(f"a = {'{b=' * 3000}")
+    assert caught.value.parameters["problem"] == "toml"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
         '[receivers.ops]\nurl = "https://hooks.example.org:T0KEN/"',
         '[receivers.ops]\nsecret = "T0KEN"',
         '[receivers.ops]\nurl = "T0KEN"\nkind = "apprise"\nallow_private = true',
