@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from compile_hud.db.errors import RecordError
-from compile_hud.db.records.codec import JsonRecord, decode
+from compile_hud.db.records.codec import JsonRecord, decode, encode
+from compile_hud.db.shared.text import masked, one_line, shortened
 from compile_hud.runner.errors import BisectError
 from compile_hud.runner.system.processes import SAFE_PATH_VARIABLE
 from compile_hud.runner.toolchains.installer import own_environment
@@ -19,6 +22,10 @@ _PROBE = Path(__file__).with_name("probe.py")
 _PROBE_TIMEOUT_S = 120.0
 # The shell writes these, and no library reads them.
 _VARIABLES_OF_SHELLS = frozenset({"_", "OLDPWD", "PS1", "PWD", "SHLVL", "VIRTUAL_ENV"})
+# A shell can set no others. Bash exports its functions as `BASH_FUNC_name%%`.
+_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Longer values, such as search paths, are cut in the answer.
+_SHOWN = 80
 # The mark of files that no package owns.
 UNOWNED = "="
 # Likely causes come first; a search measures halves, and the first half first.
@@ -54,13 +61,34 @@ class Difference(JsonRecord):
             side = sides.get((self.before is not None, self.after is not None), "other content")
             return f"{self.name} ({side})"
         sign = "=" if self.kind is DifferenceKind.VARIABLE else " "
-        if self.after is None:
-            return f"{self.name}{sign}{self.before} (only before)"
-        if self.before is None:
-            return f"{self.name}{sign}{self.after} (only after)"
+        before, after = map(_shown, self._without_secrets())
+        if after is None:
+            return f"{self.name}{sign}{before} (only before)"
+        if before is None:
+            return f"{self.name}{sign}{after} (only after)"
         if self.before == self.after:
-            return f"{self.name}{sign}{self.after} (other files)"
-        return f"{self.name}{sign}{self.before} -> {self.after}"
+            return f"{self.name}{sign}{after} (other files)"
+        return f"{self.name}{sign}{before} -> {after}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON object, with `***` instead of a likely secret."""
+        before, after = self._without_secrets()
+        return {**encode(self), "before": before, "after": after}
+
+    def _without_secrets(self) -> tuple[str | None, str | None]:
+        """Return both values; a variable such as `API_TOKEN` has `***`."""
+        if self.kind is not DifferenceKind.VARIABLE:
+            return self.before, self.after
+        return _masked(self.name, self.before), _masked(self.name, self.after)
+
+
+def _masked(name: str, value: str | None) -> str | None:
+    start = f"{name}="
+    return None if value is None else masked(start + value).removeprefix(start)
+
+
+def _shown(value: str | None) -> str | None:
+    return None if value is None else shortened(one_line(value), limit=_SHOWN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +180,8 @@ def _of_variables(before: Environment, after: Environment) -> Iterator[Differenc
     names = (before.variables.keys() | after.variables.keys()) - _VARIABLES_OF_SHELLS
     for name in names:
         old, new = before.variables.get(name), after.variables.get(name)
-        if old != new and name != SAFE_PATH_VARIABLE:
+        is_settable = name != SAFE_PATH_VARIABLE and _VARIABLE_NAME.fullmatch(name)
+        if old != new and is_settable:
             yield Difference(kind=DifferenceKind.VARIABLE, name=name, before=old, after=new)
 
 

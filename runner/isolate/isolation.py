@@ -53,6 +53,7 @@ from compile_hud.runner.system.locks import device_lock
 _TARGET_SHARE = 0.1
 # A position is clear once its interval is nearer to 0 than the first, or beyond the second.
 _NOTHING, _EVERYTHING = 0.2, 0.8
+_STOPPED = "stopped; nothing of the isolation is kept"
 # The detail of a launch with the folders of packages that it has loaded.
 LOADED = "loaded"
 
@@ -129,7 +130,7 @@ def isolate(request: IsolateRequest, *, dependencies: IsolateDependencies) -> Is
     Raises BisectError if an end cannot be measured, ExecutorError if a worker host ends, and
     RunInterrupted after a stop.
     """
-    with Interrupts() as interrupts:
+    with Interrupts(note=_STOPPED) as interrupts:
         measurement = _MixtureMeasurement(request, dependencies=dependencies, interrupts=interrupts)
         try:
             return measurement.run()
@@ -325,7 +326,7 @@ class _MixtureMeasurement:
             )
         # The results of a killed launch mean nothing.
         if self._interrupts.were_requested():
-            raise RunInterrupted("stopped; nothing of the isolation is kept")
+            raise RunInterrupted(_STOPPED)
         return pair, replace(read(pair), num_pairs=num_pairs)
 
     def _side(self, name: str, python: Path, *, order: CaseOrder) -> PairSide:

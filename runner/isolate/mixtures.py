@@ -47,10 +47,16 @@ def build_mixture(
         for package in _packages(before, after, changes, swapped):
             _link(package, packages_dir)
         wrapper = folder / "python"
-        wrapper.write_text(_wrapper(folder / "env", changes, swapped), encoding="utf-8")
-        wrapper.chmod(0o755)
+        # A variable may have bytes that are no text.
+        wrapper.write_bytes(os.fsencode(_wrapper(folder / "env", changes, swapped)))
+        # A variable may be a secret.
+        wrapper.chmod(0o700)
     except OSError as error:
         raise RevisionUnusable(f"cannot build {folder}: {error.strerror or error}") from error
+    except subprocess.TimeoutExpired as error:
+        raise RevisionUnusable(
+            f"{before.base} made no virtual environment in {error.timeout:g} s"
+        ) from error
     return wrapper
 
 

@@ -46,6 +46,8 @@ def _answer(isolation: Isolation) -> Iterator[str]:
         yield "the toolchains are the same within the floor: there is nothing to isolate"
     elif isolation.verdict is BoundsVerdict.UNCLEAR:
         yield "the change is not clear: more launches (--max-launches) or a quieter machine decide"
+    elif not isolation.differences and (isolation.unmovable or isolation.unloaded):
+        yield "no difference can be moved to the first toolchain, so the cause is not searched"
     elif not isolation.differences:
         yield "the toolchains have the same packages and variables: the cause is outside of them"
     else:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+import signal
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +12,8 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from compile_hud.runner.cli.exit_codes import EXIT_INTERRUPTED
+from compile_hud.runner.isolate import environments, mixtures
 from tests.support.runs.bisection import CASE
 from tests.support.runs.isolation import IsolateTerminal
 from tests.support.words import replacing_numbers
@@ -77,6 +82,33 @@ def test_a_variable_is_named(folder: Path) -> None:
         "before": None,
         "after": "a b",
     }
+
+
+def test_values_of_variables_may_be_any_bytes_and_secrets_are_masked(folder: Path) -> None:
+    terminal = IsolateTerminal(
+        folder, OLD, NEW, cost=lambda facts: 0.014 if "HUD_API_TOKEN" in facts else 0.010
+    )
+    python = folder / "new" / "python"
+    lines = b"export HUD_API_TOKEN=T0KEN-of-42\nexport HUD_BYTES='\xff \n\"'\nexec "
+    python.write_bytes(python.read_bytes().replace(b"exec ", lines))
+    result = terminal.hud("isolate", "old", "new", *CASE)
+    assert result.exit_code == 0, result.output
+    assert "HUD_API_TOKEN=*** (only after)" in result.stdout
+    assert "HUD_BYTES=?" in result.stderr
+    document = terminal.isolate()
+    assert [item["after"] for item in document["shares"][0]["differences"]] == ["***"]
+    assert "T0KEN" not in f"{result.output}{document}"
+
+
+def test_a_function_that_bash_exports_is_no_variable(folder: Path) -> None:
+    terminal = IsolateTerminal(folder, OLD, NEW, cost=slow_part)
+    python = folder / "new" / "python"
+    lines = "module() { true; }\nexport -f module\nexec "
+    text = python.read_text().replace("#!/bin/sh", "#!/usr/bin/env bash")
+    python.write_text(text.replace("exec ", lines))
+    document = terminal.isolate()
+    assert names_of(document) == [["part-3"]]
+    assert not document["unusable"]
 
 
 def test_two_packages_that_are_slow_together_are_named_together(folder: Path) -> None:
@@ -155,6 +187,16 @@ def test_a_change_without_a_difference_is_reported(folder: Path, words: Snapshot
     assert result.stdout == words
 
 
+def test_packages_of_another_python_are_named_and_not_searched(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
+) -> None:
+    numbers = itertools.count()
+    monkeypatch.setattr(environments, "minor", lambda _python: (str(next(numbers)),))
+    result = IsolateTerminal(folder, OLD, NEW, cost=slow_part).hud("isolate", "old", "new", *CASE)
+    assert result.exit_code == 1
+    assert result.stdout == words
+
+
 def test_both_toolchains_must_run_the_case(folder: Path, words: SnapshotAssertion) -> None:
     terminal = IsolateTerminal(
         folder, OLD, NEW, cost=lambda facts: -1 if facts["part-0"] == "2.0" else 0.010
@@ -184,3 +226,24 @@ def test_one_case_and_known_toolchains_are_needed(folder: Path, words: SnapshotA
 def test_nothing_is_left_of_the_mixtures(folder: Path) -> None:
     IsolateTerminal(folder, OLD, NEW, cost=slow_part).isolate()
     assert [path.name for path in (folder / ".hud" / "isolate").iterdir()] == [".lock"]
+
+
+def test_an_interrupt_during_a_mixture_leaves_nothing(folder: Path) -> None:
+    def cost(facts: Mapping[str, str]) -> float:
+        if len(set(facts.values()) & {"1.0", "2.0"}) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        return slow_part(facts)
+
+    result = IsolateTerminal(folder, OLD, NEW, cost=cost).hud("isolate", "old", "new", *CASE)
+    assert result.exit_code == EXIT_INTERRUPTED
+    assert result.stderr.endswith("hud: stopped; nothing of the isolation is kept\n")
+    assert [path.name for path in (folder / ".hud" / "isolate").iterdir()] == [".lock"]
+
+
+def test_a_python_that_makes_no_environment_in_time_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mixtures, "_BUILD_TIMEOUT_S", 0.0)
+    document = IsolateTerminal(folder, OLD, NEW, cost=slow_part).isolate()
+    assert all("in 0 s" in item["reason"] for item in document["unusable"])
+    assert document["unusable"]
