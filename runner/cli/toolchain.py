@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,11 @@ from compile_hud.runner.toolchains.registry import (
     toolchain_folder,
 )
 from compile_hud.runner.workspace import Workspace
+
+# A name, extras, and versions or an address: https://peps.python.org/pep-0508/
+_REQUIREMENT = re.compile(
+    r"[A-Za-z0-9][\w.-]*\s*(\[[\w\s,.-]*\])?\s*((===?|[~!<>]=?)\s*[\w.*+!,<>=~ -]+|@\s*\S+)?"
+)
 
 
 @click.group("toolchain")
@@ -77,6 +83,7 @@ def add(
     is_replaced: bool,
 ) -> None:
     """Build a toolchain: a virtual environment with a torch and the models' packages."""
+    _check_packages(packages, without_dependencies=without_dependencies)
     _check_free(name, is_replaced=is_replaced, config=workspace.config)
     state_dir = workspace.config.state_dir
     request = ToolchainRequest(
@@ -186,6 +193,17 @@ def _sources(config: Config) -> Mapping[str, str]:
         return "hud toolchain add" if built.get(name) == python else str(config.path)
 
     return {name: source(name, python) for name, python in config.toolchains.items()}
+
+
+def _check_packages(packages: Sequence[str], *, without_dependencies: bool) -> None:
+    """Raise UsageError unless each is the requirement of a package, and no option of pip."""
+    for text in packages:
+        if _REQUIREMENT.fullmatch(text.strip()) is None:
+            raise click.UsageError(
+                f"--with takes a package, such as numpy or numpy==2.1.0, got {text!r}"
+            )
+    if without_dependencies and not packages:
+        raise click.UsageError("--no-deps is about the packages of --with: name one")
 
 
 def _check_free(name: str, *, is_replaced: bool, config: Config) -> None:

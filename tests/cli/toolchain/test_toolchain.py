@@ -89,6 +89,37 @@ def test_a_package_without_what_it_needs_comes_last(terminal: Terminal, python: 
     assert last == "--no-deps triton==3.6.0"
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--with", "--index-url=http://x"),
+        ("--with", "-e."),
+        ("--with", ""),
+        ("--with", "foo==1; rm"),
+        ("--with", "foo bar"),
+        ("--no-deps",),
+    ],
+    ids=" ".join,
+)
+def test_what_is_no_package_is_refused_before_anything_is_built(
+    terminal: Terminal, python: Pretender, options: tuple[str, ...]
+) -> None:
+    result = add(terminal, python, *options)
+    assert result.exit_code == 2
+    assert options[0] in result.stderr
+    assert not (python.folder / "calls").exists()
+
+
+@pytest.mark.parametrize(
+    "package",
+    ["timm", "numpy==2.1.3", "Pillow>=11,<13", "ray[default]~=2.50", "mine @ file:///srv/mine"],
+)
+def test_requirements_of_packages_are_taken(
+    terminal: Terminal, python: Pretender, package: str
+) -> None:
+    assert add(terminal, python, "--with", package).exit_code == 0
+
+
 def test_the_newest_torch_is_taken_without_a_version(
     terminal: Terminal, python: Pretender, words: SnapshotAssertion
 ) -> None:
