@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from compile_hud.db.errors import RecordError
 from compile_hud.db.records.results import RunDocument
@@ -46,7 +46,7 @@ def read_json(path: Path) -> Any:
     if not content.strip():
         raise RecordError(f"{path.name} is empty", path=path.name)
     try:
-        document = json.loads(content)
+        document = json.loads(content, parse_constant=_refuse_constant)
     except RecursionError as error:
         raise _too_deep(path) from error
     except ValueError as error:
@@ -56,6 +56,10 @@ def read_json(path: Path) -> Any:
     if is_nested_too_deeply(document):
         raise _too_deep(path)
     return document
+
+
+def _refuse_constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no number of JSON; write null for a missing one")
 
 
 def _too_deep(path: Path) -> RecordError:

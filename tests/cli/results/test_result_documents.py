@@ -41,7 +41,7 @@ def test_json_is_read(tmp_path: Path) -> None:
     assert read_json(path) == {"a": [1]}
 
 
-@pytest.mark.parametrize("content", ["{", "\xff"])
+@pytest.mark.parametrize("content", ["{", "\xff", '{"a": NaN}', "[-Infinity]"])
 def test_invalid_json_is_a_record_error(
     tmp_path: Path, content: str, words: SnapshotAssertion
 ) -> None:
