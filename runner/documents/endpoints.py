@@ -26,6 +26,7 @@ from compile_hud.runner.documents.results import (
     result_summaries,
     run_document,
 )
+from compile_hud.runner.documents.run_lists import list_runs
 from compile_hud.runner.documents.schemas import ResponseObject
 from compile_hud.runner.documents.series import (
     machines_json,
@@ -33,7 +34,7 @@ from compile_hud.runner.documents.series import (
     models_json,
     points_json,
 )
-from compile_hud.runner.documents.stored_runs import find_run, list_runs
+from compile_hud.runner.documents.stored_runs import find_run
 
 PREFIX = "/api/v1"
 _MAX_LIMIT = 1000

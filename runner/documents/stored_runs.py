@@ -1,15 +1,14 @@
-"""The stored run that a name stands for, and lists of runs as JSON."""
+"""The stored run that a name stands for."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from compile_hud.db.errors import NotFoundError, StoreError
 from compile_hud.db.queries.runs import load_run, load_runs
 from compile_hud.db.queries.series import load_recent_histories
 from compile_hud.db.records.results import Run
-from compile_hud.db.records.summaries import RunSummary, Series
+from compile_hud.db.records.summaries import Series
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.comparison.noise_model import HISTORY_RUNS, NOISE_METRICS
 from compile_hud.runner.analysis.comparison.run_selection import run_at_revision
@@ -37,12 +36,6 @@ def find_run(name: str, *, store: Store) -> Run:
         return at_revision
 
 
-def list_runs(store: Store, *, limit: int, filters: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the newest `limit` runs as JSON; `filters` have a machine, suite or toolchain."""
-    fields = {name: value for name, value in filters.items() if value}
-    return [run_json(summary) for summary in load_runs(store, limit=limit, **fields)]
-
-
 def newest_runs(store: Store) -> list[Run]:
     """Return the runs that a name is searched in, newest first."""
     return [summary.run for summary in load_runs(store, limit=_NUM_RUNS_SEARCHED)]
@@ -68,12 +61,3 @@ def recent_histories(run: Run, *, store: Store) -> Sequence[Series]:
     except StoreError:
         # Two files compare where there is no store.
         return ()
-
-
-def run_json(summary: RunSummary) -> dict[str, Any]:
-    """Return a run without its plan, with the number of results by outcome."""
-    document = summary.run.to_json()
-    # The plan is long, and the document of the run has it.
-    plan = document.pop("plan")
-    counts = {str(outcome): num for outcome, num in summary.num_by_outcome.items()}
-    return {**document, "num_planned": len(plan), "outcomes": counts}

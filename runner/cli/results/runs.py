@@ -11,7 +11,7 @@ from compile_hud.db.shared.model_code import revisions_text
 from compile_hud.db.shared.text import short_revision
 from compile_hud.runner.cli.output import json_option, print_json, say_when_empty, with_workspace
 from compile_hud.runner.cli.tables import Column, print_table
-from compile_hud.runner.documents.stored_runs import run_json
+from compile_hud.runner.documents.run_lists import run_json
 from compile_hud.runner.persistence.run_processes import mark_killed_runs_interrupted
 from compile_hud.runner.workspace import Workspace
 
