@@ -194,12 +194,12 @@ class _Search:
         is_clear: Callable[[Reading], bool],
     ) -> Reading:
         case, notify = self._known.case, self._dependencies.notify
-        patience = _Patience(
+        limit = StepLimit(
             self._known.limits.step_s, limits=self._limits, now=self._dependencies.now
         )
 
         def is_enough(pair: PairResult, number: int) -> bool:
-            return is_clear(_read(pair, metric)) or patience.is_over(number)
+            return is_clear(_read(pair, metric)) or limit.is_over(number)
 
         with (
             device_lock(case.device, lock_dir=self._dependencies.lock_dir, notify=notify),
@@ -253,7 +253,7 @@ class _Search:
         self._dependencies.notify(LogMessage(text=text))
 
 
-class _Patience:
+class StepLimit:
     """The time limit of one step: no further look starts if it would end too late."""
 
     def __init__(self, step_s: float, *, limits: PairLimits, now: Callable[[], datetime]) -> None:

@@ -21,9 +21,9 @@ from compile_hud.runner.analysis.comparison.bisection import (
     judge_bounds,
     read_pair,
 )
-from compile_hud.runner.analysis.comparison.paired import looks
 from compile_hud.runner.analysis.comparison.runs import OUTCOME
 from compile_hud.runner.bisect.report import change_text
+from compile_hud.runner.bisect.search import StepLimit
 from compile_hud.runner.errors import BisectError, ExecutorError, RevisionUnusable, RunInterrupted
 from compile_hud.runner.events import LogMessage, Notify, PairLaunched
 from compile_hud.runner.execution.executor import CaseOrder, Executor
@@ -298,17 +298,14 @@ class _MixtureMeasurement:
         metric: str | None = None,
     ) -> tuple[PairResult, Reading]:
         case, dependencies = self._request.case, self._dependencies
-        started_at = dependencies.now()
-        schedule = looks(self._limits.min_launches, self._limits.max_launches)
+        limit = StepLimit(self._request.step_s, limits=self._limits, now=dependencies.now)
 
         def read(pair: PairResult) -> Reading:
             name = metric or self._request.metric
             return read_pair(pair.baseline, pair.candidate, rows=pair.rows, metric=name)
 
         def is_enough(pair: PairResult, number: int) -> bool:
-            following = next((look for look in schedule if look > number), number)
-            spent_s = (dependencies.now() - started_at).total_seconds()
-            return is_clear(read(pair)) or spent_s * following / number > self._request.step_s
+            return is_clear(read(pair)) or limit.is_over(number)
 
         num_pairs = 0
 

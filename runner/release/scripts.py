@@ -12,7 +12,7 @@ from compile_hud.runner.analysis.release.report import ReleaseReport
 from compile_hud.runner.analysis.repro import glob_escape
 from compile_hud.runner.errors import DocumentNotWritten, ExecutorError
 from compile_hud.runner.events import LogMessage
-from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.execution.executor import CaseOrder, Executor
 from compile_hud.runner.execution.local_executor import executor_maker
 from compile_hud.runner.planning.plan import find_names, plan_case
 from compile_hud.runner.workspace import Workspace
@@ -30,13 +30,8 @@ def write_scripts(
     """
     if not report.clusters:
         return
-    config, dependencies = workspace.config, workspace.dependencies
-    executor = executor_maker(dependencies.make_executor)(
-        python=config.toolchains[report.candidate.toolchain],
-        state_dir=config.state_dir,
-        device=report.clusters[0].representative.pair.candidate.case.device,
-        num_threads=config.measure.num_threads,
-    )
+    device = report.clusters[0].representative.pair.candidate.case.device
+    executor = _executor(report.candidate.toolchain, device=device, workspace=workspace)
     try:
         executor.start()
         for number, named in enumerate(report.clusters, start=1):
@@ -60,19 +55,24 @@ def script_of_case(case: Case, *, toolchain: str, run_id: str, workspace: Worksp
 
     Raises ExecutorError, and UnknownNameError for a model or a toolchain that is not there.
     """
-    config, dependencies = workspace.config, workspace.dependencies
-    find_names([glob_escape(toolchain)], known=config.toolchains, kind="toolchain")
-    executor = executor_maker(dependencies.make_executor)(
-        python=config.toolchains[toolchain],
-        state_dir=config.state_dir,
-        device=case.device,
-        num_threads=config.measure.num_threads,
-    )
+    toolchains = workspace.config.toolchains
+    find_names([glob_escape(toolchain)], known=toolchains, kind="toolchain")
+    executor = _executor(toolchain, device=case.device, workspace=workspace)
     try:
         executor.start()
         return executor.script(_order(case, run_id=run_id, workspace=workspace))
     finally:
         executor.close()
+
+
+def _executor(toolchain: str, *, device: str, workspace: Workspace) -> Executor:
+    config = workspace.config
+    return executor_maker(workspace.dependencies.make_executor)(
+        python=config.toolchains[toolchain],
+        state_dir=config.state_dir,
+        device=device,
+        num_threads=config.measure.num_threads,
+    )
 
 
 def _order(case: Case, *, run_id: str, workspace: Workspace) -> CaseOrder:

@@ -70,31 +70,45 @@ _REVISION_OPTIONS = (
     click.option("--good", metavar="REV", help="The good commit."),
     click.option("--bad", metavar="REV", help="The bad commit."),
 )
-_LIMIT_OPTIONS = (
-    click.option(
-        "--floor",
-        type=Percentage(),
-        default=DEFAULT_FAIL_ABOVE,
-        metavar="PCT",
-        show_default="5%",
-        help="The smallest difference of the ends to search.",
-    ),
-    click.option(
-        "--max-launches",
-        type=click.IntRange(min=2),
-        default=DEFAULT_MAX_LAUNCHES,
-        show_default=True,
-        metavar="N",
-        help="Launches a side and step at most.",
-    ),
-    click.option(
-        "--step-minutes",
-        type=click.FloatRange(min=0, min_open=True),
-        default=DEFAULT_STEP_MINUTES,
-        show_default=True,
-        metavar="N",
-        help="Time limit of a step in minutes.",
-    ),
+
+
+def limit_options(
+    step: str, *, floor_help: str, max_launches: int, step_minutes: float
+) -> tuple[Callable[[Any], Any], ...]:
+    """Return the options that limit a search; `step` is the noun for one measurement in it."""
+    return (
+        click.option(
+            "--floor",
+            type=Percentage(),
+            default=DEFAULT_FAIL_ABOVE,
+            metavar="PCT",
+            show_default="5%",
+            help=floor_help,
+        ),
+        click.option(
+            "--max-launches",
+            type=click.IntRange(min=2),
+            default=max_launches,
+            show_default=True,
+            metavar="N",
+            help=f"Launches a side and {step} at most.",
+        ),
+        click.option(
+            "--step-minutes",
+            type=click.FloatRange(min=0, min_open=True),
+            default=step_minutes,
+            show_default=True,
+            metavar="N",
+            help=f"Time limit of {'an' if step[0] in 'aeiou' else 'a'} {step} in minutes.",
+        ),
+    )
+
+
+_LIMIT_OPTIONS = limit_options(
+    "step",
+    floor_help="The smallest difference of the ends to search.",
+    max_launches=DEFAULT_MAX_LAUNCHES,
+    step_minutes=DEFAULT_STEP_MINUTES,
 )
 
 

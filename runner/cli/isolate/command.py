@@ -10,11 +10,11 @@ from pathlib import Path
 
 import click
 
-from compile_hud.runner.analysis.comparison.runs import DEFAULT_FAIL_ABOVE
 from compile_hud.runner.analysis.repro import glob_escape
-from compile_hud.runner.cli.bisect.command import METRICS_OF_SEARCH, BisectProgress
+from compile_hud.runner.bisect.commit_comparison import pair_settings
+from compile_hud.runner.cli.bisect.command import METRICS_OF_SEARCH, BisectProgress, limit_options
 from compile_hud.runner.cli.bisect.setup import device_of, one_case
-from compile_hud.runner.cli.option_types import NearestChoice, Percentage
+from compile_hud.runner.cli.option_types import NearestChoice
 from compile_hud.runner.cli.options import CaseOptions, case_options, make_run_requests
 from compile_hud.runner.cli.output import gather_options, json_option, print_json, with_workspace
 from compile_hud.runner.cli.tables import stderr
@@ -38,13 +38,11 @@ DEFAULT_MAX_TOOLCHAINS = 12
 DEFAULT_MAX_LAUNCHES = 40
 DEFAULT_STEP_MINUTES = 10.0
 _OPTIONS = (
-    click.option(
-        "--floor",
-        type=Percentage(),
-        default=DEFAULT_FAIL_ABOVE,
-        metavar="PCT",
-        show_default="5%",
-        help="The smallest change to search.",
+    *limit_options(
+        "environment",
+        floor_help="The smallest change to search.",
+        max_launches=DEFAULT_MAX_LAUNCHES,
+        step_minutes=DEFAULT_STEP_MINUTES,
     ),
     click.option(
         "--max-toolchains",
@@ -53,22 +51,6 @@ _OPTIONS = (
         show_default=True,
         metavar="N",
         help="Environments to measure at most, both toolchains included.",
-    ),
-    click.option(
-        "--max-launches",
-        type=click.IntRange(min=2),
-        default=DEFAULT_MAX_LAUNCHES,
-        show_default=True,
-        metavar="N",
-        help="Launches a side and environment at most.",
-    ),
-    click.option(
-        "--step-minutes",
-        type=click.FloatRange(min=0, min_open=True),
-        default=DEFAULT_STEP_MINUTES,
-        show_default=True,
-        metavar="N",
-        help="Time limit of an environment in minutes.",
     ),
 )
 
@@ -171,17 +153,15 @@ def _request(
             device=device_of(cases.device, workspace=workspace),
         )
     )
-    settings = run.suite.settings(config.measure)
     step_s = 60 * limits.step_minutes
-    # A case's own limit must not end a step before the step's.
-    settings = replace(settings, timeout_s=max(settings.timeout_s, step_s))
+    settings = pair_settings(run.suite.settings(config.measure), case_s=step_s)
     before, after = pythons
     return IsolateRequest(
         order=CaseOrder(
             run_id=uuid.uuid4().hex[:12],
             case=planned.case,
             workload=planned.workload,
-            settings=settings,
+            settings=replace(settings, kernels=False),
         ),
         before=before,
         after=after,
