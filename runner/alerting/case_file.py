@@ -21,7 +21,7 @@ from compile_hud.db.queries.results import load_document
 from compile_hud.db.queries.series import load_histories, load_imported_metrics
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.codec import JsonRecord, decode, encode
-from compile_hud.db.records.json_fields import check_schema_version, get_list
+from compile_hud.db.records.json_fields import check_schema_version, get_list, get_text, get_value
 from compile_hud.db.records.results import REFERENCE_FAMILY, RunDocument
 from compile_hud.db.records.summaries import Point, Series, SeriesHeader
 from compile_hud.db.records.triage import SeriesSettings
@@ -37,7 +37,15 @@ from compile_hud.runner.workspace import Workspace
 # 1: first version.
 CASE_FILE_VERSION = 1
 ALERT, JUDGED = "alert.json", "judged.json"
-SIDES = ("before", "after")
+# The runs of an alert, by their side.
+BOUNDS = {"before": "last_good", "after": "first_bad"}
+SIDES = tuple(BOUNDS)
+# These parts of an alert follow from the series of its case.
+COMPUTED = (
+    *("baseline", "candidate", "change_pct", "interval_pct", "verdict", "kind", "metric", "unit"),
+    *("model", "phase", "shape", "dtype", "mode", "variant", "device", "machine", "toolchain"),
+    *("significant", "relevant"),
+)
 # A case file has some megabytes; a larger one is no case file.
 _MAX_BYTES = 512 << 20
 _README = """\
@@ -148,7 +156,7 @@ def read_case_file(path: Path) -> CaseFile:
                 if name in names
             }
         return CaseFile(
-            alert=documents[ALERT],
+            alert=_checked_alert(documents[ALERT]),
             judged=JudgedNumbers.from_json(documents[JUDGED]),
             runs={
                 side: RunDocument.from_json(documents[f"{side}.json"])
@@ -160,6 +168,17 @@ def read_case_file(path: Path) -> CaseFile:
         raise RecordError(
             f"{path} is no case file: {error}. `hud alerts export` writes one", path=path
         ) from error
+
+
+def _checked_alert(document: Any) -> Mapping[str, Any]:
+    """Return an alert of `alert_json`; raise RecordError if a field is missing."""
+    for name in ("id", *COMPUTED, *BOUNDS.values()):
+        get_value(document, name)
+    for name in BOUNDS.values():
+        if document[name] is not None:
+            get_text(document[name], "run_id")
+    alert: Mapping[str, Any] = document
+    return alert
 
 
 def judged_numbers(alert: Alert, *, store: Store) -> JudgedNumbers:
@@ -228,7 +247,7 @@ def _kernels(alert: Alert, *, store: Store) -> Iterator[tuple[str, str]]:
         return
     yield "kernels.json", _dumped(diff.to_json())
     old, new = (code.get(side, []) for side in SIDES)
-    lines = difflib.unified_diff(old, new, *SIDES, lineterm="")
+    lines = difflib.unified_diff(old, new, "before", "after", lineterm="")
     yield "kernels.diff", "\n".join(lines) + "\n"
 
 

@@ -9,13 +9,10 @@ from typing import Any
 from compile_hud.db.records.imported import is_imported
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.records.results import RunDocument
-from compile_hud.runner.alerting.case_file import CaseFile
+from compile_hud.runner.alerting.case_file import BOUNDS, COMPUTED, CaseFile
 from compile_hud.runner.analysis.judging.judge import judge_histories
 from compile_hud.runner.analysis.stats.estimates import estimate
 from compile_hud.runner.analysis.stats.launch_noise import launch_spread
-
-# These numbers of an alert follow from the series of its case.
-_NUMBERS = ("baseline", "candidate", "change_pct", "interval_pct")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +30,12 @@ class RecomputedNumber:
 
 
 def recompute(case_file: CaseFile) -> tuple[RecomputedNumber, ...]:
-    """Return the numbers of the verdict, and the medians and intervals of both runs."""
+    """Return the values of the verdict, and the medians and intervals of both runs.
+
+    There are none for a failure or a missing case, which has no number.
+    """
+    if case_file.alert["change_pct"] is None and case_file.alert["baseline"] is None:
+        return ()
     return (*_verdict(case_file), *_medians(case_file))
 
 
@@ -43,15 +45,16 @@ def _verdict(case_file: CaseFile) -> Iterator[RecomputedNumber]:
     computed = next(
         (item.alert.to_json() for item in candidates if item.alert.id == alert["id"]), None
     )
-    for name in _NUMBERS:
-        if alert[name] is not None:
-            yield RecomputedNumber(
-                name=name, stored=alert[name], computed=computed and computed[name]
-            )
+    for name in COMPUTED:
+        yield RecomputedNumber(name=name, stored=alert[name], computed=computed and computed[name])
 
 
 def _medians(case_file: CaseFile) -> Iterator[RecomputedNumber]:
     for side, document in case_file.runs.items():
+        bound = case_file.alert[BOUNDS[side]]
+        yield RecomputedNumber(
+            name=f"{side} run", stored=bound and bound["run_id"], computed=document.run.id
+        )
         if not document.run.is_synthetic and not is_imported(document.run.toolchain):
             yield from _medians_of(document, prefix=side)
 

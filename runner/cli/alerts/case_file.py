@@ -73,9 +73,9 @@ def verify_alert(_workspace: Workspace, *, path: Path, as_json: bool) -> None:
     elif not numbers:
         click.echo("this alert has no number that follows from samples")
     elif others:
-        click.echo(f"{len(others)} of {counted(len(numbers), 'number')} differ:")
+        click.echo(f"{len(others)} of {counted(len(numbers), 'value')} differ:")
         for number in others:
             click.echo(f"  {number.name}: stored {number.stored}, computed {number.computed}")
     else:
-        click.echo(f"all {counted(len(numbers), 'number')} follow from the samples, to the digit")
+        click.echo(f"all {counted(len(numbers), 'value')} follow from the samples, to the digit")
     sys.exit(int(bool(others)))

@@ -138,6 +138,26 @@ def test_a_changed_sample_or_point_is_noticed(terminal: Terminal, words: Snapsho
     assert "change_pct: stored" in terminal.hud("alerts", "verify", "case.zip").stdout
 
 
+@pytest.mark.parametrize(
+    ("name", "key", "value"),
+    [
+        ("alert.json", "verdict", "improvement"),
+        ("alert.json", "unit", "s"),
+        ("before.json", "run", None),
+    ],
+)
+def test_a_changed_verdict_or_run_is_noticed(
+    terminal: Terminal, name: str, key: str, value: str | None
+) -> None:
+    path = exported(terminal)
+
+    def change(document: Any) -> None:
+        document[key] = value or {**document[key], "id": "run-03"}
+
+    rewritten(path, name, change)
+    assert terminal.hud("alerts", "verify", "case.zip").exit_code == 1
+
+
 def test_the_runs_of_a_case_file_are_compared_and_stored_elsewhere(
     terminal: Terminal, tmp_path: Path
 ) -> None:
@@ -174,7 +194,7 @@ def test_a_file_is_not_written_over(terminal: Terminal, words: SnapshotAssertion
     assert path.read_bytes() == content
 
 
-@pytest.mark.parametrize("damage", ["text", "cut", "other zip", "no version"])
+@pytest.mark.parametrize("damage", ["text", "cut", "other zip", "no version", "no id"])
 def test_what_is_no_case_file_is_refused(
     terminal: Terminal, damage: str, words: SnapshotAssertion
 ) -> None:
@@ -186,6 +206,8 @@ def test_what_is_no_case_file_is_refused(
     elif damage == "other zip":
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr("a.txt", "b")
+    elif damage == "no id":
+        rewritten(path, "alert.json", lambda document: document.pop("id"))
     else:
         rewritten(path, "judged.json", lambda document: document.pop("schema_version"))
     result = terminal.hud("alerts", "verify", "case.zip")
