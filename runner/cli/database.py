@@ -10,6 +10,7 @@ import click
 from compile_hud.db.errors import BackupError
 from compile_hud.db.maintenance.backup import restore_backup, write_backup
 from compile_hud.db.maintenance.consistency import find_orphans, remove_orphans
+from compile_hud.runner.cli.help.examples import ExampleGroup
 from compile_hud.runner.cli.output import (
     check_exists,
     json_option,
@@ -24,12 +25,14 @@ from compile_hud.runner.run_requests import retention_rules
 from compile_hud.runner.workspace import Workspace
 
 
-@click.group("db")
+@click.group("db", cls=ExampleGroup)
 def db_group() -> None:
-    """Maintain the store."""
+    """Maintain the store: migrate, back up, restore, prune, check."""
 
 
-@db_group.command()
+@db_group.command(
+    examples=("hud db migrate",),
+)
 @with_workspace
 def migrate(workspace: Workspace) -> None:
     """Create the store or bring its tables up to date."""
@@ -38,13 +41,19 @@ def migrate(workspace: Workspace) -> None:
     click.echo(f"{store.name} is up to date")
 
 
-@db_group.command()
+@db_group.command(
+    examples=(
+        "hud db backup",
+        "hud db backup store.backup",
+    ),
+)
 @click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
 @with_workspace
 def backup(workspace: Workspace, *, file: Path | None) -> None:
-    """Write all rows of the store to FILE; other processes can keep using it.
+    """Write all rows of the store to FILE.
 
-    Without FILE the backup gets the time as its name, in `backups` of the state directory.
+    Other processes can use the store meanwhile. Without FILE the backup gets the time as its name,
+    in `backups` of the state directory.
     """
     at = workspace.dependencies.now()
     folder = workspace.config.state_dir / "backups"
@@ -61,7 +70,9 @@ def backup(workspace: Workspace, *, file: Path | None) -> None:
     click.echo(f"{path}: {made.num_rows} rows of schema {made.revision}, {size}")
 
 
-@db_group.command()
+@db_group.command(
+    examples=("hud db restore store.backup --store new.duckdb",),
+)
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--force", "is_forced", is_flag=True, help="Replace a store that has runs.")
 @with_workspace
@@ -79,11 +90,14 @@ def restore(workspace: Workspace, *, file: Path, is_forced: bool) -> None:
         click.echo(f"the replaced store is now {path}")
 
 
-@db_group.command("prune")
+@db_group.command(
+    "prune",
+    examples=("hud db prune --dry-run",),
+)
 @click.option("--dry-run", "is_dry_run", is_flag=True, help="Only report what would be removed.")
 @with_workspace
 def prune_command(workspace: Workspace, *, is_dry_run: bool) -> None:
-    """Remove traces, samples and texts of notifications past their retention.
+    """Remove traces, samples and messages past their retention.
 
     Each run does this at its end.
     """
@@ -98,7 +112,12 @@ def prune_command(workspace: Workspace, *, is_dry_run: bool) -> None:
     click.echo("\n".join(lines) or "nothing to prune")
 
 
-@db_group.command()
+@db_group.command(
+    examples=(
+        "hud db check",
+        "hud db check --repair",
+    ),
+)
 @click.option("--repair", "is_repaired", is_flag=True, help="Remove orphans; rewrite summaries.")
 @json_option
 @with_workspace

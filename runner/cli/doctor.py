@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.cli.tables import stdout
 from compile_hud.runner.config.load import CURRENT_TOOLCHAIN
@@ -19,11 +20,20 @@ _STYLES = {CheckState.OK: "green", CheckState.WARN: "yellow", CheckState.FAIL: "
 _INDENT = " " * 5
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "hud doctor",
+        "hud doctor --json",
+    ),
+)
 @json_option
 @with_workspace
 def doctor(workspace: Workspace, *, as_json: bool) -> None:
-    """Check a run's requirements and sources of noise; exit with 1 if one is missing."""
+    """Check the requirements of a run and the sources of noise.
+
+    Exits with 1 if a requirement is missing.
+    """
     checks = _check(workspace, is_shown=not as_json)
     if as_json:
         print_json([check.to_json() for check in checks])

@@ -19,12 +19,13 @@ from click.shell_completion import CompletionItem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LazyCommand:
-    """The location of a command, and the first sentence of its help."""
+    """The location of a command, the first sentence of its help, and its section in that of hud."""
 
     name: str
     module: str
     attribute: str
     summary: str
+    section: str = "Commands"
 
     def load(self) -> click.Command:
         """Import the command."""
@@ -87,11 +88,17 @@ class LazyGroup(click.Group):
         return list(self.commands)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the names and summaries of the table."""
+        """Write the names and summaries of the table, section by section."""
         del ctx
-        limit = formatter.width - 6 - max(len(row.name) for row in self.table)
-        with formatter.section("Commands"):
-            formatter.write_dl([(row.name, row.short_help(limit)) for row in self.table])
+        longest = max(len(row.name) for row in self.table)
+        limit = formatter.width - 6 - longest
+        for section in dict.fromkeys(row.section for row in self.table):
+            rows = [row for row in self.table if row.section == section]
+            with formatter.section(section):
+                # Padded names align the summaries of all sections.
+                formatter.write_dl(
+                    [(row.name.ljust(longest), row.short_help(limit)) for row in rows]
+                )
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the names that begin with `incomplete`, then the options."""

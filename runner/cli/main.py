@@ -30,166 +30,146 @@ _EXPECTED = (
     OSError,
 )
 
-# The name of a command, its module in this folder, its function there, and the first sentence of
-# its help.
-_TABLE = (
-    (
-        "up",
-        "serve",
-        "up",
-        "Serve the dashboard, run the schedules and, in a new store, measure the quick suite.",
+# The commands by the section of `hud --help` that lists them: the name of a command, its module in
+# this folder, its function there, and the first sentence of its help.
+_TABLE = {
+    "Measure": (
+        ("run", "run.command", "run", "Measure now: compile, time and judge the selected cases."),
+        ("try", "run.remedy", "try_command", "Measure what the remedy of a finding brings."),
+        (
+            "study",
+            "study",
+            "study_group",
+            "List studies of a standing question, run them, write pages.",
+        ),
+        ("toolchain", "toolchain", "toolchain_group", "Build, list and remove toolchains."),
     ),
-    (
-        "run",
-        "run.command",
-        "run",
-        "Measure now: compile, time, store and judge each selected case.",
+    "Look": (
+        (
+            "list",
+            "results.listings",
+            "list_group",
+            "List models, shapes, modes, suites, metrics and toolchains.",
+        ),
+        ("runs", "results.runs", "runs", "List the runs in the store, the newest first."),
+        ("show", "results.show", "show", "Show one run, or one case of it in full."),
+        ("modes", "results.modes", "modes", "Recommend a mode for each phase and shape."),
+        (
+            "trends",
+            "results.trends",
+            "trends",
+            "Show each mode over time: speedup, compile time, memory.",
+        ),
+        (
+            "kernels",
+            "kernels.group",
+            "kernels_group",
+            "Show the kernels of a case, their time and their source.",
+        ),
+        (
+            "compiles",
+            "kernels.compiles",
+            "compiles",
+            "Show compile times and graph breaks of TORCH_TRACE logs.",
+        ),
     ),
-    (
-        "schedule",
-        "serve",
-        "schedule",
-        "Run the schedules of hud.toml and every queued job until Ctrl-C.",
+    "Judge": (
+        ("regressions", "results.regressions", "regressions", "List the alerts, the worst first."),
+        (
+            "alerts",
+            "alerts.commands",
+            "alerts_group",
+            "Show and triage alerts: acknowledge, expect, mute, assign.",
+        ),
+        (
+            "annotate",
+            "alerts.annotations",
+            "annotate_group",
+            "Mark dates in trends, such as that of a new driver.",
+        ),
+        (
+            "compare",
+            "compare.command",
+            "compare",
+            "Compare CANDIDATE with BASELINE; exit with 1 on a regression.",
+        ),
+        (
+            "release",
+            "release.command",
+            "release",
+            "Say whether toolchain CANDIDATE may replace BASELINE.",
+        ),
+        (
+            "bisect",
+            "bisect.command",
+            "bisect",
+            "Find the first bad toolchain, torch version or commit.",
+        ),
+        (
+            "isolate",
+            "isolate.command",
+            "isolate",
+            "Find the packages and variables that change a case.",
+        ),
+        ("detect", "maintenance", "detect", "Judge the stored history again."),
     ),
-    ("serve", "serve", "serve", "Serve the dashboard alone."),
-    (
-        "sign-in",
-        "serve",
-        "sign_in",
-        "Print the link that signs this machine's user in to the running dashboard, once.",
+    "Share": (
+        (
+            "report",
+            "results.report",
+            "report",
+            "Write a report of the trends, for a mail or a wiki.",
+        ),
+        (
+            "import",
+            "results.import_history",
+            "import_",
+            "Import results of PyTorch's HUD, TorchBench, asv and others.",
+        ),
+        ("export", "results.export", "export", "Write RUNs in a format of other tools."),
+        (
+            "ingest",
+            "maintenance",
+            "ingest",
+            "Store spooled results and result files of other machines.",
+        ),
+        (
+            "mcp",
+            "mcp.command",
+            "mcp_command",
+            "Serve the store to agents over the Model Context Protocol.",
+        ),
     ),
-    (
-        "mcp",
-        "mcp.command",
-        "mcp_command",
-        "Serve the store to agents over the Model Context Protocol.",
+    "Operate": (
+        ("up", "serve", "up", "Serve the dashboard and run the schedules of hud.toml."),
+        ("serve", "serve", "serve", "Serve the dashboard alone."),
+        (
+            "schedule",
+            "serve",
+            "schedule",
+            "Run the schedules of hud.toml and queued jobs until Ctrl-C.",
+        ),
+        ("sign-in", "serve", "sign_in", "Print a link that signs you in to the running dashboard."),
+        ("doctor", "doctor", "doctor", "Check the requirements of a run and the sources of noise."),
+        ("demo", "maintenance", "demo", "Create a demo store with synthetic data."),
+        (
+            "db",
+            "database",
+            "db_group",
+            "Maintain the store: migrate, back up, restore, prune, check.",
+        ),
     ),
-    (
-        "list",
-        "results.listings",
-        "list_group",
-        "List models, shapes, modes, suites, metrics and toolchains.",
-    ),
-    ("runs", "results.runs", "runs", "List the runs in the store, the newest first."),
-    ("show", "results.show", "show", "Show one run, or one case of it in full."),
-    (
-        "try",
-        "run.remedy",
-        "try_command",
-        "Measure what the remedy of a finding brings, with launches of both in turn.",
-    ),
-    (
-        "modes",
-        "results.modes",
-        "modes",
-        "Recommend a mode for each phase and shape, from the newest results.",
-    ),
-    (
-        "trends",
-        "results.trends",
-        "trends",
-        "Show how each mode developed: speedup, pass rate, compile time, memory and energy.",
-    ),
-    (
-        "report",
-        "results.report",
-        "report",
-        "Write a report of how each mode developed, for a mail or a wiki.",
-    ),
-    (
-        "compiles",
-        "kernels.compiles",
-        "compiles",
-        "Show compile times, graph breaks, recompiles and cache results of TORCH_TRACE logs.",
-    ),
-    ("regressions", "results.regressions", "regressions", "List the alerts, the worst first."),
-    (
-        "alerts",
-        "alerts.commands",
-        "alerts_group",
-        "Show and triage alerts: acknowledge, expect, mark as noise, mute, assign.",
-    ),
-    (
-        "annotate",
-        "alerts.annotations",
-        "annotate_group",
-        "Mark a date in trends with an event, such as a new driver or a moved machine.",
-    ),
-    (
-        "compare",
-        "compare.command",
-        "compare",
-        "Compare CANDIDATE with BASELINE; exit with 1 on a regression.",
-    ),
-    (
-        "release",
-        "release.command",
-        "release",
-        "Say whether toolchain CANDIDATE may replace BASELINE; exit with 1 on a regression.",
-    ),
-    (
-        "kernels",
-        "kernels.group",
-        "kernels_group",
-        "Show the kernels of a case; `hud kernels RUN CASE` is `hud kernels show RUN CASE`.",
-    ),
-    (
-        "bisect",
-        "bisect.command",
-        "bisect",
-        "Find the first bad of several toolchains, torch versions or commits of a model.",
-    ),
-    (
-        "isolate",
-        "isolate.command",
-        "isolate",
-        "Find the packages and variables by which toolchain CANDIDATE changes a case.",
-    ),
-    (
-        "study",
-        "study",
-        "study_group",
-        "Answer a standing question: list the studies, measure one, write its page.",
-    ),
-    ("toolchain", "toolchain", "toolchain_group", "Build, list and remove toolchains."),
-    (
-        "detect",
-        "maintenance",
-        "detect",
-        "Judge the stored history again; the same history gives the same alerts.",
-    ),
-    (
-        "ingest",
-        "maintenance",
-        "ingest",
-        "Store spooled results, and result FILES of `hud run --json`, gzipped or not.",
-    ),
-    (
-        "import",
-        "results.import_history",
-        "import_",
-        "Import results of PyTorch's HUD, TorchBench, asv, pytest-benchmark and other tools.",
-    ),
-    ("export", "results.export", "export", "Write RUNs in a format of other tools."),
-    (
-        "doctor",
-        "doctor",
-        "doctor",
-        "Check a run's requirements and sources of noise; exit with 1 if one is missing.",
-    ),
-    (
-        "demo",
-        "maintenance",
-        "demo",
-        "Create a demo store with synthetic data.",
-    ),
-    ("db", "database", "db_group", "Maintain the store."),
-)
+}
 COMMANDS = tuple(
     LazyCommand(
-        name=name, module=f"compile_hud.runner.cli.{module}", attribute=attribute, summary=summary
+        name=name,
+        module=f"compile_hud.runner.cli.{module}",
+        attribute=attribute,
+        summary=summary,
+        section=section,
     )
-    for name, module, attribute, summary in _TABLE
+    for section, rows in _TABLE.items()
+    for name, module, attribute, summary in rows
 )
 
 
@@ -245,7 +225,7 @@ def _print_version(ctx: click.Context, _param: click.Parameter, is_requested: bo
         ctx.exit()
 
 
-@click.group(cls=_Hud, table=COMMANDS)
+@click.group(cls=_Hud, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--version",
     is_flag=True,

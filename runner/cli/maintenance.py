@@ -18,6 +18,7 @@ from compile_hud.db.store import Store
 from compile_hud.runner.alerting.notifier import make_planner, send_waiting
 from compile_hud.runner.alerting.payload import alerts_json
 from compile_hud.runner.cli.exit_codes import EXIT_USAGE
+from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.output import (
     check_exists,
     json_option,
@@ -51,14 +52,22 @@ class FilesReport:
     refused: tuple[tuple[Path, str], ...] = ()
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "hud ingest",
+        "hud ingest out.json",
+        "ssh gpu hud run --json - | hud ingest -",
+    ),
+)
 @click.argument("files", nargs=-1, type=click.Path())
 @json_option
 @with_workspace
 def ingest(workspace: Workspace, *, files: tuple[str, ...], as_json: bool) -> None:
-    """Store spooled results, and result FILES of `hud run --json`, gzipped or not.
+    """Store spooled results and result files of other machines.
 
-    A faulty file is reported; the others are stored. A file - is standard input.
+    FILES are documents of `hud run --json`, gzipped or not. A faulty file is reported; the others
+    are stored. A file - is standard input.
     """
     store = workspace.store()
     # Standard input has one end, however often it is named.
@@ -167,11 +176,17 @@ def ingest_document(document: RunDocument, *, store: Store, spool: Spool) -> tup
     return num_new, len(document.results) - num_new
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=("hud detect",),
+)
 @json_option
 @with_workspace
 def detect(workspace: Workspace, *, as_json: bool) -> None:
-    """Judge the stored history again; the same history gives the same alerts."""
+    """Judge the stored history again.
+
+    The same history gives the same alerts.
+    """
     check_exists(workspace.store())
     with unless_stopped() as check:
         report = detect_alerts(
@@ -199,7 +214,13 @@ def detect(workspace: Workspace, *, as_json: bool) -> None:
         )
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "hud demo --serve",
+        "hud demo --nights 30",
+    ),
+)
 @click.option("--serve", "is_served", is_flag=True, help="Open the dashboard on it at once.")
 @click.option(
     "--nights",

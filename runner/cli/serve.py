@@ -21,6 +21,7 @@ from compile_hud.db.shared.local_sign_in import load_links
 from compile_hud.db.shared.logging import FORMAT_VARIABLE, is_journal
 from compile_hud.models_zoo.catalog.errors import UnknownNameError
 from compile_hud.runner.alerting.notifier import make_planner, send_waiting
+from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.cli.progress import log_format, new_progress
 from compile_hud.runner.cli.run.after_run import judge, texts_of
@@ -85,7 +86,13 @@ token_option = click.option(
 )
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "hud up",
+        "hud up --port 8600 --no-token",
+    ),
+)
 @host_option
 @port_option
 @open_option
@@ -101,7 +108,10 @@ def up(
     has_token: bool,
     exit_after_run: bool,
 ) -> None:
-    """Serve the dashboard, run the schedules and, in a new store, measure the quick suite."""
+    """Serve the dashboard and run the schedules of hud.toml.
+
+    In a new store it measures the quick suite first.
+    """
     workspace = _with_address(workspace, host=host, port=port, is_open=is_open, has_token=has_token)
     # A file that is no store would never get a run. A missing or locked store may be available
     # later.
@@ -131,10 +141,13 @@ def up(
             notify(LogMessage(text="ending; everything measured is kept"))
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=("hud schedule",),
+)
 @with_workspace
 def schedule(workspace: Workspace) -> None:
-    """Run the schedules of hud.toml and every queued job until Ctrl-C."""
+    """Run the schedules of hud.toml and queued jobs until Ctrl-C."""
     # This command only runs jobs, so an unusable store ends it.
     check_takes_runs(workspace.store())
     notify = new_progress(workspace)
@@ -156,7 +169,13 @@ def schedule(workspace: Workspace) -> None:
             notify(LogMessage(text="ending; everything measured is kept"))
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "hud serve",
+        "hud serve --host 0.0.0.0 --port 8600",
+    ),
+)
 @host_option
 @port_option
 @open_option
@@ -171,11 +190,18 @@ def serve(
     )
 
 
-@click.command("sign-in")
+@click.command(
+    "sign-in",
+    cls=ExampleCommand,
+    examples=("hud sign-in",),
+)
 @json_option
 @with_workspace
 def sign_in(workspace: Workspace, *, as_json: bool) -> None:
-    """Print the link that signs this machine's user in to the running dashboard, once."""
+    """Print a link that signs you in to the running dashboard.
+
+    It is for the user of this machine, and works once.
+    """
     links = load_links(workspace.config.state_dir)
     if not links:
         folder = workspace.config.state_dir

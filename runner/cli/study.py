@@ -24,6 +24,7 @@ from compile_hud.runner.analysis.studies.study import (
 )
 from compile_hud.runner.analysis.studies.tables import StudyTable, gaps, study_tables
 from compile_hud.runner.cli.exit_codes import EXIT_INTERRUPTED
+from compile_hud.runner.cli.help.examples import ExampleGroup
 from compile_hud.runner.cli.option_types import NearestChoice
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.cli.run.command import run_in_terminal
@@ -37,12 +38,15 @@ from compile_hud.runner.run_requests import AUTO_DEVICE, RunRequest
 from compile_hud.runner.workspace import Workspace
 
 
-@click.group("study")
+@click.group("study", cls=ExampleGroup)
 def study_group() -> None:
-    """Answer a standing question: list the studies, measure one, write its page."""
+    """List studies of a standing question, run them, write pages."""
 
 
-@study_group.command("list")
+@study_group.command(
+    "list",
+    examples=("hud study list",),
+)
 @json_option
 @with_workspace
 def list_studies(_workspace: Workspace, *, as_json: bool) -> None:
@@ -64,7 +68,13 @@ def list_studies(_workspace: Workspace, *, as_json: bool) -> None:
     print_table([Column(name="study"), Column(name="asks")], rows=rows)
 
 
-@study_group.command("run")
+@study_group.command(
+    "run",
+    examples=(
+        "hud study run moe",
+        "hud study run moe --mode default --device cpu",
+    ),
+)
 @click.argument("name")
 @click.option(
     "--device",
@@ -96,7 +106,10 @@ def run_study(
     variants: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Measure the cases of study NAME, store them as a run and print its tables."""
+    """Measure the cases of study NAME and print its tables.
+
+    The cases are stored as a run.
+    """
     study = find_study(name)
     if device == AUTO_DEVICE:
         device = "cuda" if workspace.dependencies.has_gpu() else "cpu"
@@ -114,7 +127,10 @@ def run_study(
         sys.exit(EXIT_INTERRUPTED)
 
 
-@study_group.command("page")
+@study_group.command(
+    "page",
+    examples=("hud study page moe --out moe.md",),
+)
 @click.argument("name")
 @click.option(
     "--out", "path", metavar="FILE", type=click.Path(path_type=Path), help="Default: stdout."
@@ -130,7 +146,7 @@ def run_study(
 def write_page(
     workspace: Workspace, *, name: str, path: Path | None, run_ids: tuple[str, ...]
 ) -> None:
-    """Write the page of study NAME in Markdown, from stored runs of it."""
+    """Write the page of study NAME in Markdown, from its runs."""
     study = find_study(name)
     store = workspace.store()
     runs = [load_run(store, run_id) for run_id in run_ids] or _stored(study, store=store)

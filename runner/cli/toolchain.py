@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from compile_hud.models_zoo.catalog.errors import UnknownNameError
+from compile_hud.runner.cli.help.examples import ExampleGroup
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.cli.progress import new_progress
 from compile_hud.runner.cli.tables import Column, print_table, stderr
@@ -42,12 +43,18 @@ _REQUIREMENT = re.compile(
 )
 
 
-@click.group("toolchain")
+@click.group("toolchain", cls=ExampleGroup)
 def toolchain_group() -> None:
     """Build, list and remove toolchains."""
 
 
-@toolchain_group.command()
+@toolchain_group.command(
+    examples=(
+        "hud toolchain add torch-2.12 --torch 2.12.0",
+        "hud toolchain add next --nightly",
+        "hud toolchain add numpy-2.1 --with numpy==2.1.0 --no-deps",
+    ),
+)
 @click.argument("name")
 @click.option("--torch", metavar="VERSION", help="Such as 2.12.0. Default: the newest.")
 @click.option("--nightly", "is_nightly", is_flag=True, help="Pre-releases of torch count as well.")
@@ -82,7 +89,10 @@ def add(
     without_dependencies: bool,
     is_replaced: bool,
 ) -> None:
-    """Build a toolchain: a virtual environment with a torch and the models' packages."""
+    """Build a toolchain: a virtual environment with a torch.
+
+    It has the packages of the models as well.
+    """
     _check_packages(packages, without_dependencies=without_dependencies)
     _check_free(name, is_replaced=is_replaced, config=workspace.config)
     state_dir = workspace.config.state_dir
@@ -102,19 +112,30 @@ def add(
     stderr().print(text, markup=False, soft_wrap=True)
 
 
-@toolchain_group.command("list")
+@toolchain_group.command(
+    "list",
+    examples=(
+        "hud toolchain list",
+        "hud toolchain list --json",
+    ),
+)
 @json_option
 @with_workspace
 def list_toolchains(workspace: Workspace, *, as_json: bool) -> None:
-    """Show the toolchains, their torch and whether it can be imported."""
+    """Show the toolchains and whether their torch can be imported."""
     show_toolchains(workspace, as_json=as_json)
 
 
-@toolchain_group.command()
+@toolchain_group.command(
+    examples=("hud toolchain remove torch-2.12",),
+)
 @click.argument("name")
 @with_workspace
 def remove(workspace: Workspace, *, name: str) -> None:
-    """Remove a toolchain that `hud toolchain add` built; its results stay in the store."""
+    """Remove a toolchain that `hud toolchain add` built.
+
+    Its results stay in the store.
+    """
     config = workspace.config
     state_dir = config.state_dir
     folder = toolchain_folder(name, state_dir=state_dir)

@@ -19,18 +19,24 @@ from compile_hud.db.alerts.annotations import (
 from compile_hud.db.errors import RecordError
 from compile_hud.db.shared.text import one_line
 from compile_hud.runner.cli.alerts.options import by_option
+from compile_hud.runner.cli.help.examples import ExampleGroup
 from compile_hud.runner.cli.option_types import DateTimeType
 from compile_hud.runner.cli.output import check_exists, json_option, print_json, with_workspace
 from compile_hud.runner.files.json_files import read_json
 from compile_hud.runner.workspace import Workspace
 
 
-@click.group("annotate")
+@click.group("annotate", cls=ExampleGroup)
 def annotate_group() -> None:
-    """Mark a date in trends with an event, such as a new driver or a moved machine."""
+    """Mark dates in trends, such as that of a new driver."""
 
 
-@annotate_group.command()
+@annotate_group.command(
+    examples=(
+        "hud annotate add 2026-01-31 'driver 570'",
+        "hud annotate add 2026-01-31T02:30 'new layer' --series 'bert/*'",
+    ),
+)
 @click.argument("at", metavar="DATE", type=DateTimeType())
 @click.argument("text", metavar="TEXT")
 @click.option(
@@ -58,7 +64,13 @@ def add(
         click.echo(f"annotation {made.id} at {at:%Y-%m-%d %H:%M} UTC{known}")
 
 
-@annotate_group.command("list")
+@annotate_group.command(
+    "list",
+    examples=(
+        "hud annotate list",
+        "hud annotate list --all --json > annotations.json",
+    ),
+)
 @click.option("--all", "with_removed", is_flag=True, help="Include removed annotations.")
 @json_option
 @with_workspace
@@ -80,13 +92,18 @@ def list_annotations(workspace: Workspace, *, with_removed: bool, as_json: bool)
         click.echo("nothing is annotated; `hud annotate add DATE TEXT` does", err=True)
 
 
-@annotate_group.command()
+@annotate_group.command(
+    examples=("hud annotate remove 9e41",),
+)
 @click.argument("id", metavar="ID")
 @by_option
 @json_option
 @with_workspace
 def remove(workspace: Workspace, *, id: str, by: str, as_json: bool) -> None:
-    """Remove the annotation ID from trends; the store keeps its authors."""
+    """Remove the annotation ID from trends.
+
+    The store keeps its authors.
+    """
     is_new = remove_annotation(workspace.store(), id, by=by, at=workspace.dependencies.now())
     if as_json:
         print_json({"removed": is_new})
@@ -94,12 +111,18 @@ def remove(workspace: Workspace, *, id: str, by: str, as_json: bool) -> None:
         click.echo("removed" if is_new else "it was removed before")
 
 
-@annotate_group.command("replay")
+@annotate_group.command(
+    "replay",
+    examples=("hud annotate replay annotations.json",),
+)
 @click.argument("path", metavar="FILE", type=click.Path(exists=True, path_type=Path))
 @json_option
 @with_workspace
 def replay_annotations(workspace: Workspace, *, path: Path, as_json: bool) -> None:
-    """Write the annotations of FILE, a JSON list; existing ones stay unchanged."""
+    """Write the annotations of FILE, a JSON list.
+
+    Existing ones stay unchanged.
+    """
     content = read_json(path)
     if not isinstance(content, list):
         raise RecordError(

@@ -13,12 +13,17 @@ from compile_hud.runner.alerting.case_file import read_case_file, write_case_fil
 from compile_hud.runner.alerting.verification import as_json as number_json
 from compile_hud.runner.alerting.verification import recompute
 from compile_hud.runner.cli.alerts.selection import find_alert
+from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.release.scripts import script_of_case
 from compile_hud.runner.workspace import Workspace
 
 
-@click.command("export")
+@click.command(
+    "export",
+    cls=ExampleCommand,
+    examples=("hud alerts export 3f2a --output slow-gemm.zip --script",),
+)
 @click.argument("alert_id", metavar="ID")
 @click.option(
     "--output",
@@ -56,15 +61,19 @@ def _script(alert: Alert, workspace: Workspace) -> str:
     )
 
 
-@click.command("verify")
+@click.command(
+    "verify",
+    cls=ExampleCommand,
+    examples=("hud alerts verify slow-gemm.zip",),
+)
 @click.argument("path", metavar="FILE", type=click.Path(exists=True, path_type=Path))
 @json_option
 @with_workspace
 def verify_alert(_workspace: Workspace, *, path: Path, as_json: bool) -> None:
-    """Compute the verdict of an exported alert again from its samples; exit with 1 if it differs.
+    """Compute the verdict of an exported alert from its samples.
 
-    FILE is of `hud alerts export`. The rate of false discoveries over all series of a run needs
-    the other series, so it is not computed again.
+    Exits with 1 if a number differs. FILE is of `hud alerts export`. The rate of false discoveries
+    over all series of a run needs the other series, so it is not computed again.
     """
     numbers = recompute(read_case_file(path))
     others = [number for number in numbers if not number.is_same]

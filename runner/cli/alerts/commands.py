@@ -72,6 +72,7 @@ from compile_hud.runner.cli.alerts.text import (
     still_muted_lines,
     unmuted_lines,
 )
+from compile_hud.runner.cli.help.examples import ExampleGroup
 from compile_hud.runner.cli.option_types import (
     NONE,
     NearestChoice,
@@ -112,12 +113,19 @@ class _SeriesSetting:
         return replace(settings, **{str(self.field): self.value})
 
 
-@click.group("alerts")
+@click.group("alerts", cls=ExampleGroup)
 def alerts_group() -> None:
-    """Show and triage alerts: acknowledge, expect, mark as noise, mute, assign."""
+    """Show and triage alerts: acknowledge, expect, mute, assign."""
 
 
-@alerts_group.command("list")
+@alerts_group.command(
+    "list",
+    examples=(
+        "hud alerts list",
+        "hud alerts list --model vit --state fixed",
+        "hud alerts list --owner ada --json",
+    ),
+)
 @click.option(
     "--state",
     "states",
@@ -146,12 +154,18 @@ def list_alerts(
         click.echo(no_fit_text(store, filters, states=requested), err=True)
 
 
-@alerts_group.command("show")
+@alerts_group.command(
+    "show",
+    examples=("hud alerts show 3f2a",),
+)
 @click.argument("alert_id", metavar="ID")
 @json_option
 @with_workspace
 def show_alert(workspace: Workspace, *, alert_id: str, as_json: bool) -> None:
-    """Show one alert with all its changes; a prefix of its id is enough."""
+    """Show one alert with all its changes.
+
+    A prefix of its id is enough.
+    """
     store = workspace.store()
     alert = find_alert(store, alert_id)
     if as_json:
@@ -194,7 +208,12 @@ def _last_value(alert: Alert, *, store: Store) -> str:
     )
 
 
-@alerts_group.command()
+@alerts_group.command(
+    examples=(
+        "hud alerts ack 3f2a --why bisecting",
+        "hud alerts ack --model vit --until 3d --why 'fix in review'",
+    ),
+)
 @_ids_argument
 @selecting
 @click.option(
@@ -212,14 +231,22 @@ def ack(
     until: datetime | timedelta | None,
     options: DecisionOptions,
 ) -> None:
-    """Acknowledge alerts, by id or by filters; they resolve when performance recovers."""
+    """Acknowledge alerts; they resolve when performance recovers.
+
+    Name them by id or by filters.
+    """
     end = None if until is None else _end_of(until, now=workspace.dependencies.now())
     _set_state(
         workspace, alert_ids, AlertState.ACKNOWLEDGED, options=options, selection=selection, end=end
     )
 
 
-@alerts_group.command()
+@alerts_group.command(
+    examples=(
+        "hud alerts expect 3f2a --why 'new layer'",
+        "hud alerts expect 'bert/*#latency_s' --from latest",
+    ),
+)
 @click.argument("targets", metavar="[ID|SERIES]...", nargs=-1)
 @selecting
 @click.option("--from", "run_id", metavar="RUN", help="For a series: its baseline starts here.")
@@ -248,7 +275,9 @@ def expect(
     )
 
 
-@alerts_group.command()
+@alerts_group.command(
+    examples=("hud alerts noise --event 5f1c0d --why 'machine was busy'",),
+)
 @_ids_argument
 @selecting
 @deciding
@@ -263,7 +292,12 @@ def noise(
     _set_state(workspace, alert_ids, AlertState.NOISE, options=options, selection=selection)
 
 
-@alerts_group.command()
+@alerts_group.command(
+    examples=(
+        "hud alerts reopen 3f2a",
+        "hud alerts reopen --model vit",
+    ),
+)
 @_ids_argument
 @selecting
 @deciding
@@ -278,7 +312,9 @@ def reopen(
     _set_state(workspace, alert_ids, AlertState.OPEN, options=options, selection=selection)
 
 
-@alerts_group.command()
+@alerts_group.command(
+    examples=("hud alerts comment 3f2a --why 'same as in issue 12'",),
+)
 @_ids_argument
 @selecting
 @deciding
@@ -300,12 +336,21 @@ def _commented(alert_ids: Sequence[str], *, why: str) -> Decide:
     return add_comment(alert_ids, why.strip())
 
 
-@alerts_group.command()
+@alerts_group.command(
+    examples=(
+        "hud alerts assign 3f2a ada",
+        "hud alerts assign 'bert/*#*' ada",
+        "hud alerts assign 3f2a none",
+    ),
+)
 @click.argument("target", metavar="ID|SERIES")
 @click.argument("owner")
 @deciding
 def assign(workspace: Workspace, *, target: str, owner: str, options: DecisionOptions) -> None:
-    """Set the owner of an alert, or of every alert of a series; `none` removes it."""
+    """Set the owner of an alert, or of every alert of a series.
+
+    The owner `none` removes it.
+    """
     owner = "" if owner == NONE else owner
     if _is_pattern(target):
         _set_series(
@@ -324,7 +369,13 @@ def assign(workspace: Workspace, *, target: str, owner: str, options: DecisionOp
         )
 
 
-@alerts_group.command()
+@alerts_group.command(
+    examples=(
+        "hud alerts mute 3f2a --until 3d",
+        "hud alerts mute 'bert/*#compile_cold_s' --until 2030-01-31",
+        "hud alerts mute 3f2a --until none",
+    ),
+)
 @click.argument("target", metavar="ID|SERIES")
 @click.option(
     "--until",
@@ -375,21 +426,33 @@ def _end_of(until: datetime | timedelta, *, now: datetime) -> datetime:
     return end
 
 
-@alerts_group.command(cls=FloorCommand)
+@alerts_group.command(
+    cls=FloorCommand,
+    examples=(
+        "hud alerts floor 'resnet/*#compile_cold_s' 20% --why 'the disk is shared'",
+        "hud alerts floor 'resnet/*#compile_cold_s' none",
+    ),
+)
 @click.argument("series", metavar="SERIES")
 @click.argument("least", metavar="PCT", type=OrNone(Percentage()))
 @deciding
 def floor(
     workspace: Workspace, *, series: str, least: float | str, options: DecisionOptions
 ) -> None:
-    """Set the smallest relevant change of a series; `none` restores the metric's own."""
+    """Set the smallest relevant change of a series.
+
+    `none` restores that of the metric.
+    """
     value = least if isinstance(least, float) else None
     _set_series(
         workspace, [series], _SeriesSetting(field=ChangedField.FLOOR, value=value), options=options
     )
 
 
-@alerts_group.command("series")
+@alerts_group.command(
+    "series",
+    examples=("hud alerts series",),
+)
 @json_option
 @with_workspace
 def list_series(workspace: Workspace, *, as_json: bool) -> None:
@@ -405,12 +468,21 @@ def list_series(workspace: Workspace, *, as_json: bool) -> None:
         click.echo("nothing is set for any series", err=True)
 
 
-@alerts_group.command()
+@alerts_group.command(
+    examples=(
+        "hud alerts log",
+        "hud alerts log 3f2a",
+        "hud alerts log --json > log.json",
+    ),
+)
 @click.argument("alert_id", metavar="[ID]", required=False)
 @json_option
 @with_workspace
 def log(workspace: Workspace, *, alert_id: str | None, as_json: bool) -> None:
-    """Show the decisions about one alert, or all: author, change, time and reason."""
+    """Show the decisions about one alert, or about all.
+
+    Each has an author, a change, a time and a reason.
+    """
     store = workspace.store()
     full_id = None if alert_id is None else find_alert(store, alert_id).id
     changes = load_changes(store, alert_id=full_id)
@@ -423,12 +495,15 @@ def log(workspace: Workspace, *, alert_id: str | None, as_json: bool) -> None:
         click.echo("nothing was changed yet", err=True)
 
 
-@alerts_group.command("replay")
+@alerts_group.command(
+    "replay",
+    examples=("hud alerts replay log.json",),
+)
 @click.argument("path", metavar="FILE", type=click.Path(exists=True, path_type=Path))
 @json_option
 @with_workspace
 def replay_log(workspace: Workspace, *, path: Path, as_json: bool) -> None:
-    """Re-apply triage decisions from an exported log to a rebuilt store."""
+    """Re-apply the triage decisions of a log to a rebuilt store."""
     content = read_json(path)
     if not isinstance(content, list):
         raise RecordError(

@@ -10,12 +10,13 @@ import click
 
 from compile_hud.db.records.triage import is_reserved
 from compile_hud.db.shared.local_sign_in import local_user
+from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.output import gather_options, json_option, with_workspace
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-class FloorCommand(click.Command):
+class FloorCommand(ExampleCommand):
     """A command with a floor as an argument, where one with a sign looks like an option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

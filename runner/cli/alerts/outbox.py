@@ -22,6 +22,7 @@ from compile_hud.db.records.notifications import (
 from compile_hud.db.shared.text import counted
 from compile_hud.runner.alerting.notifier import send_waiting, weekly_items
 from compile_hud.runner.cli.alerts.text import SHOWN_ID_LENGTH
+from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.option_types import NearestChoice
 from compile_hud.runner.cli.output import check_exists, json_option, print_json, with_workspace
 from compile_hud.runner.cli.progress import new_progress
@@ -40,7 +41,13 @@ _NO_RECEIVERS = "no receivers configured in hud.toml: notifications are off"
 _SHOWN_LENGTH = len("msg_") + SHOWN_ID_LENGTH
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "hud alerts outbox",
+        "hud alerts outbox --state dead",
+    ),
+)
 @click.option(
     "--state",
     "states",
@@ -66,12 +73,22 @@ def outbox(workspace: Workspace, *, states: tuple[str, ...], as_json: bool) -> N
         click.echo("nothing is pending; --state all includes sent ones", err=True)
 
 
-@click.command("resend")
+@click.command(
+    "resend",
+    cls=ExampleCommand,
+    examples=(
+        "hud alerts resend",
+        "hud alerts resend 7c21",
+    ),
+)
 @click.argument("ids", metavar="[ID]...", nargs=-1)
 @json_option
 @with_workspace
 def resend_dead(workspace: Workspace, *, ids: tuple[str, ...], as_json: bool) -> None:
-    """Resend dead letters, all or by id; a prefix of an id is enough."""
+    """Resend dead letters, all or by id.
+
+    A prefix of an id is enough.
+    """
     store = workspace.store()
     dead = load_outbox(store, states=[NotificationState.DEAD])
     ids_to_send = {item.id for item in dead if not ids or item.id.startswith(ids)}
@@ -88,7 +105,11 @@ def resend_dead(workspace: Workspace, *, ids: tuple[str, ...], as_json: bool) ->
         click.echo(f"{revived} revived, {counted(report.num_sent, 'notification')} sent")
 
 
-@click.command("send")
+@click.command(
+    "send",
+    cls=ExampleCommand,
+    examples=("hud alerts send",),
+)
 @json_option
 @with_workspace
 def send_now(workspace: Workspace, *, as_json: bool) -> None:
@@ -103,12 +124,22 @@ def send_now(workspace: Workspace, *, as_json: bool) -> None:
         click.echo(f"{counted(report.num_sent, 'notification')} sent")
 
 
-@click.command("test")
+@click.command(
+    "test",
+    cls=ExampleCommand,
+    examples=(
+        "hud alerts test",
+        "hud alerts test 'slack*'",
+    ),
+)
 @click.argument("names", metavar="[RECEIVER]...", nargs=-1)
 @json_option
 @with_workspace
 def test_receivers(workspace: Workspace, *, names: tuple[str, ...], as_json: bool) -> None:
-    """Send a test message to these receivers or to all; exit with 1 if one fails."""
+    """Send a test message to these receivers or to all.
+
+    Exits with 1 if one fails.
+    """
     receivers = workspace.config.receivers
     if not receivers:
         click.echo(_NO_RECEIVERS, err=True)
@@ -129,13 +160,22 @@ def test_receivers(workspace: Workspace, *, names: tuple[str, ...], as_json: boo
     sys.exit(int(any(answer.kind is not ResponseKind.SENT for answer in answers.values())))
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "hud alerts digest --dry-run",
+        "hud alerts digest team",
+    ),
+)
 @click.argument("names", metavar="[RECEIVER]...", nargs=-1)
 @click.option("--dry-run", is_flag=True, help="Print the digests and send nothing.")
 @json_option
 @with_workspace
 def digest(workspace: Workspace, *, names: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
-    """Send the digest of the last seven days now; exit with 1 if a receiver fails."""
+    """Send the digest of the last seven days now.
+
+    Exits with 1 if a receiver fails.
+    """
     receivers = workspace.config.receivers
     if not receivers:
         click.echo(_NO_RECEIVERS, err=True)

@@ -32,6 +32,7 @@ from compile_hud.runner.bisect.report import conclusion, error_bound, repro
 from compile_hud.runner.bisect.search import BisectDependencies
 from compile_hud.runner.bisect.search import bisect as search
 from compile_hud.runner.cli.bisect.setup import BisectOptions, begin, open_revisions
+from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.option_types import NearestChoice, Percentage
 from compile_hud.runner.cli.options import CaseOptions, case_options
 from compile_hud.runner.cli.output import gather_options, json_option, print_json, with_workspace
@@ -121,7 +122,14 @@ class _LimitOptions:
     step_minutes: float
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "hud bisect --torch 2.10.0 2.11.0 2.12.0 --model bert --mode default",
+        "hud bisect --repo . --good v1.2 --bad main --model ranker --mode default",
+        "hud bisect --resume",
+    ),
+)
 @click.argument("more", nargs=-1, metavar="[REVISION]...")
 @gather_options(BisectOptions, name="options", options=_REVISION_OPTIONS)
 @case_options
@@ -150,10 +158,10 @@ def bisect(
     resume_id: str | None,
     as_json: bool,
 ) -> None:
-    """Find the first bad of several toolchains, torch versions or commits of a model.
+    """Find the first bad toolchain, torch version or commit.
 
     Each REVISION follows the one of --torch or --toolchain; the first is good, the last one bad.
-    Commits are those from --good to --bad in --repo.
+    Commits are those from --good to --bad in --repo, the repository of a model.
     """
     with _alone(workspace):
         if resume_id is not None:

@@ -52,6 +52,7 @@ from compile_hud.runner.cli.compare.repository import (
 )
 from compile_hud.runner.cli.compare.table import print_differences
 from compile_hud.runner.cli.exit_codes import EXIT_INCONCLUSIVE, EXIT_INTERRUPTED
+from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.option_types import NearestChoice, Percentage
 from compile_hud.runner.cli.options import (
     CaseOptions,
@@ -162,7 +163,15 @@ class _VerdictOptions:
     fail_on: str | None
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "hud compare previous latest",
+        "hud compare before.json after.json --fail-above 3%",
+        "hud compare --toolchain current --toolchain torch-2.12 --model bert",
+        "hud compare --repo . v1.2 HEAD --model ranker",
+    ),
+)
 @click.argument("baseline", required=False)
 @click.argument("candidate", required=False)
 @gather_options(_MeasuringOptions, name="measuring", options=_MEASURING_OPTIONS)

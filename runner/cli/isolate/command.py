@@ -14,6 +14,7 @@ from compile_hud.runner.analysis.repro import glob_escape
 from compile_hud.runner.bisect.commit_comparison import pair_settings
 from compile_hud.runner.cli.bisect.command import METRICS_OF_SEARCH, BisectProgress, limit_options
 from compile_hud.runner.cli.bisect.setup import device_of, one_case
+from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.option_types import NearestChoice
 from compile_hud.runner.cli.options import CaseOptions, case_options, make_run_requests
 from compile_hud.runner.cli.output import gather_options, json_option, print_json, with_workspace
@@ -65,7 +66,10 @@ class _IsolateOptions:
     step_minutes: float
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=("hud isolate stable next --model bert --mode default",),
+)
 @click.argument("baseline")
 @click.argument("candidate")
 @case_options
@@ -85,10 +89,11 @@ def isolate(
     limits: _IsolateOptions,
     as_json: bool,
 ) -> None:
-    """Find the packages and variables by which toolchain CANDIDATE changes a case.
+    """Find the packages and variables that change a case.
 
-    It measures environments that have some packages of BASELINE and the others of CANDIDATE, in
-    turn with BASELINE. Exits with 0 if the named differences explain the change, else with 1.
+    It measures environments that have some packages of toolchain BASELINE and the others of
+    CANDIDATE, in turn with BASELINE. Exits with 0 if the named differences explain the change, else
+    with 1.
     """
     config = workspace.config
     names = [glob_escape(name) for name in (baseline, candidate)]

@@ -27,6 +27,7 @@ from compile_hud.db.shared.text import one_line, printable
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.kernels.standalone_script import script_of, title_of
 from compile_hud.runner.cli.compare.command import find_document
+from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.kernels.counter_files import (
     CounterReport,
     import_counters,
@@ -73,7 +74,15 @@ _PART_COLUMNS = (
 )
 
 
-@click.command("show")
+@click.command(
+    "show",
+    cls=ExampleCommand,
+    examples=(
+        "hud kernels latest bert",
+        "hud kernels trace.json.gz",
+        "hud kernels show latest bert --source 'triton_*'",
+    ),
+)
 @click.argument("run_name", metavar="RUN")
 @click.argument("case_name", metavar="[CASE]", required=False)
 @click.option("--source", "kernel_name", metavar="KERNEL", help="Print the code of KERNEL instead.")
@@ -94,11 +103,11 @@ def show_kernels(
     repro_name: str | None,
     as_json: bool,
 ) -> None:
-    """Show the kernels of a case or a trace, the longest first, with a breakdown of the time.
+    """Show the kernels of a case or a trace, the longest first.
 
-    RUN is an id, the start of one, `latest`, a result file or a revision; CASE is a case's key, a
-    part of it, or a glob; KERNEL is the name of a kernel, a part of it, or a glob. A Chrome trace
-    of torch.profiler has no CASE.
+    A breakdown of the time follows. RUN is an id, the start of one, `latest`, a result file or a
+    revision; CASE is a case's key, a part of it, or a glob; KERNEL is the name of a kernel, a part
+    of it, or a glob. A Chrome trace of torch.profiler has no CASE.
     """
     if kernel_name is not None and repro_name is not None:
         raise click.UsageError("--source and --repro print one thing each; give one of them")
@@ -329,7 +338,11 @@ def _share(part_s: float, *, whole_s: float) -> str:
     return quantity(part_s / whole_s if whole_s else None, unit="share")
 
 
-@click.command("counters")
+@click.command(
+    "counters",
+    cls=ExampleCommand,
+    examples=("hud kernels counters latest bert ncu.csv",),
+)
 @click.argument("run_name", metavar="RUN")
 @click.argument("case_name", metavar="CASE")
 @click.argument(
@@ -344,9 +357,10 @@ def _share(part_s: float, *, whole_s: float) -> str:
 def counters_command(
     workspace: Workspace, *, run_name: str, case_name: str, files: tuple[Path, ...], as_json: bool
 ) -> None:
-    """Store the counters in CSV FILEs of nsys or ncu with the kernels of a case.
+    """Store counters of nsys or ncu with the kernels of a case.
 
-    RUN and CASE are those of `hud kernels show`; the run must be in the store.
+    Each FILE is a CSV file. RUN and CASE are those of `hud kernels show`; the run must be in the
+    store.
     """
     store = workspace.store()
     if Path(run_name).is_file():

@@ -10,6 +10,7 @@ import click
 
 from compile_hud.db.shared.compilations import GUARDS_TITLE
 from compile_hud.db.shared.text import counted, printable
+from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.cli.tables import Column, print_table
 from compile_hud.runner.errors import TraceError
@@ -50,15 +51,23 @@ _MAX_ROWS = 60
 _ENDINGS = (".log", ".log.gz")
 
 
-@click.command("compiles")
+@click.command(
+    "compiles",
+    cls=ExampleCommand,
+    examples=(
+        "hud compiles /tmp/trace",
+        "hud compiles dedicated_log_torch_trace_rank_0.log --json",
+    ),
+)
 @click.argument("logs", metavar="LOG...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @json_option
 @with_workspace
 def compiles(_workspace: Workspace, *, logs: tuple[Path, ...], as_json: bool) -> None:
-    """Show compile times, graph breaks, recompiles and cache results of TORCH_TRACE logs.
+    """Show compile times and graph breaks of TORCH_TRACE logs.
 
-    LOG is a file that torch wrote to the folder in TORCH_TRACE, or that folder, with a log for each
-    rank. Of several logs the one with the longest time is shown in full.
+    Recompiles and cache results are shown as well. LOG is a file that torch wrote to the folder in
+    TORCH_TRACE, or that folder, with a log for each rank. Of several logs the one with the longest
+    time is shown in full.
     """
     read = [read_log(path) for path in _files(logs)]
     read.sort(key=lambda log: (log.rank is None, log.rank or 0, str(log.path)))

@@ -14,6 +14,7 @@ from compile_hud.db.records.kernels import Kernel
 from compile_hud.db.shared.text import one_line, printable, shortened
 from compile_hud.runner.analysis.kernels.change_classes import KernelChange
 from compile_hud.runner.analysis.kernels.diff import KernelDiff, devices_text, diff_kernels
+from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.kernels.diff_sides import find_sides
 from compile_hud.runner.cli.kernels.diff_table import print_diff
 from compile_hud.runner.cli.output import gather_options, json_option, print_json, with_workspace
@@ -34,7 +35,14 @@ class _Options:
     as_json: bool
 
 
-@click.command("diff")
+@click.command(
+    "diff",
+    cls=ExampleCommand,
+    examples=(
+        "hud kernels diff previous:bert latest:bert",
+        "hud kernels diff before.json after.json --case bert/inference",
+    ),
+)
 @click.argument("baseline", metavar="A")
 @click.argument("candidate", metavar="B")
 @gather_options(
@@ -54,7 +62,7 @@ class _Options:
 )
 @with_workspace
 def diff_command(workspace: Workspace, *, baseline: str, candidate: str, options: _Options) -> None:
-    """Show the kernels that changed from A to B, with reasons and microseconds.
+    """Show the kernels that changed from A to B, and why.
 
     A and B are trace files of torch.profiler, FILE:CASE of a result file of `hud run --json`, or
     RUN:CASE of the store. RUN and CASE are as `hud kernels show` takes them. FILE or RUN alone

@@ -15,31 +15,31 @@ _TABLE = (
         "counters",
         "commands",
         "counters_command",
-        "Store the counters in CSV FILEs of nsys or ncu with the kernels of a case.",
+        "Store counters of nsys or ncu with the kernels of a case.",
     ),
     (
         "diff",
         "diff",
         "diff_command",
-        "Show the kernels that changed from A to B, with reasons and microseconds.",
+        "Show the kernels that changed from A to B, and why.",
     ),
     (
         "ranks",
         "ranks",
         "ranks_command",
-        "Show the time of each rank of a distributed run, and the rank that delays others.",
+        "Show the time of each rank, and the rank that delays others.",
     ),
     (
         "series",
         "series",
         "series_command",
-        "Show each kernel of a case over its newest results on the machine and toolchain of RUN.",
+        "Show each kernel of a case over its newest results.",
     ),
     (
         _SHOW,
         "commands",
         "show_kernels",
-        "Show the kernels of a case or a trace, the longest first, with a breakdown of the time.",
+        "Show the kernels of a case or a trace, the longest first.",
     ),
 )
 
@@ -73,4 +73,7 @@ class _ShowByDefault(LazyGroup):
     ],
 )
 def kernels_group() -> None:
-    """Show the kernels of a case; `hud kernels RUN CASE` is `hud kernels show RUN CASE`."""
+    """Show the kernels of a case, their time and their source.
+
+    `hud kernels RUN CASE` is `hud kernels show RUN CASE`.
+    """

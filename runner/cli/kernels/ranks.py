@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.cli.tables import Column, print_table
 from compile_hud.runner.format import quantity
@@ -26,14 +27,18 @@ _COLUMNS = (
 _SPARE = ("copy", "busy", "hidden", "last to", "communication")
 
 
-@click.command("ranks")
+@click.command(
+    "ranks",
+    cls=ExampleCommand,
+    examples=("hud kernels ranks rank0.json.gz rank1.json.gz",),
+)
 @click.argument(
     "traces", metavar="TRACE...", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
 @json_option
 @with_workspace
 def ranks_command(_workspace: Workspace, *, traces: tuple[Path, ...], as_json: bool) -> None:
-    """Show the time of each rank of a distributed run, and the rank that delays others.
+    """Show the time of each rank, and the rank that delays others.
 
     Each TRACE is the torch.profiler trace of one rank, recorded on a GPU.
     """

@@ -15,6 +15,7 @@ from compile_hud.db.records.summaries import KernelHistory
 from compile_hud.db.shared.text import counted, one_line, shortened, signed_percent
 from compile_hud.runner.analysis.kernel_series.chains import KernelChain, chain_kernels
 from compile_hud.runner.analysis.kernel_series.masked_changes import NUM_RESULTS
+from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.kernels.commands import find_kernels
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.cli.tables import Column, print_table
@@ -33,16 +34,21 @@ _NUM_SHOWN = 40
 _MAX_LABEL = 120
 
 
-@click.command("series")
+@click.command(
+    "series",
+    cls=ExampleCommand,
+    examples=("hud kernels series latest bert/inference",),
+)
 @click.argument("run_name", metavar="RUN")
 @click.argument("case_name", metavar="CASE")
 @json_option
 @with_workspace
 def series_command(workspace: Workspace, *, run_name: str, case_name: str, as_json: bool) -> None:
-    """Show each kernel of a case over its newest results on the machine and toolchain of RUN.
+    """Show each kernel of a case over its newest results.
 
     RUN and CASE are as `hud kernels show` takes them. A kernel that is renumbered, split or fused
-    continues. Only results in the environment of the newest one count.
+    continues. Only results on the machine and toolchain of RUN count, in the environment of the
+    newest one.
     """
     store = workspace.store()
     run, result = find_kernels(run_name, case_name, store=store)

@@ -8,6 +8,7 @@ import importlib.util
 import click
 
 from compile_hud.db.shared.local_sign_in import local_user
+from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.mcp.tools import make_tools
 from compile_hud.runner.cli.output import with_workspace
 from compile_hud.runner.documents.endpoints import EndpointSource
@@ -17,7 +18,14 @@ from compile_hud.runner.workspace import Workspace
 _PACKAGE = "mcp"
 
 
-@click.command("mcp")
+@click.command(
+    "mcp",
+    cls=ExampleCommand,
+    examples=(
+        "hud mcp --read-only",
+        "hud mcp",
+    ),
+)
 @click.option("--read-only", "is_read_only", is_flag=True, help="Queue no measurements.")
 @with_workspace
 def mcp_command(workspace: Workspace, *, is_read_only: bool) -> None:

@@ -39,6 +39,7 @@ from compile_hud.runner.analysis.repro import compare_command
 from compile_hud.runner.cli.compare.ci_report import ReportOptions, publish, report_options
 from compile_hud.runner.cli.compare.command import FAIL_ON_INCONCLUSIVE, FAIL_ON_REGRESSION
 from compile_hud.runner.cli.exit_codes import EXIT_INCONCLUSIVE, EXIT_INTERRUPTED
+from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.option_types import Duration, NearestChoice, Percentage
 from compile_hud.runner.cli.options import (
     CaseOptions,
@@ -130,7 +131,14 @@ class _ReleaseOptions:
         return [name for name, value in names.items() if value is not None]
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "hud release 2.12.0 2.13.0 --budget 8h",
+        "hud release stable next --model bert --mode default",
+        "hud release stable next --report --markdown release.md",
+    ),
+)
 @click.argument("baseline")
 @click.argument("candidate")
 @gather_options(_ReleaseOptions, name="options", options=_OPTIONS)
@@ -148,11 +156,11 @@ def release(
     report: ReportOptions,
     as_json: bool,
 ) -> None:
-    """Say whether toolchain CANDIDATE may replace BASELINE; exit with 1 on a regression.
+    """Say whether toolchain CANDIDATE may replace BASELINE.
 
-    Each is a toolchain, or a version of torch, which is built first if need be. Every case of the
-    suite is measured under both, with launches in turn, until it is decided. Regressions are shown
-    by what they have in common.
+    Exits with 1 on a regression. Each is a toolchain, or a version of torch, which is built first
+    if need be. Every case of the suite is measured under both, with launches in turn, until it is
+    decided. Regressions are shown by what they have in common.
     """
     if baseline == candidate:
         raise click.UsageError(f"both sides are {baseline}: name two toolchains")

@@ -18,6 +18,7 @@ from compile_hud.db.records.results import CaseResult, RunDocument
 from compile_hud.db.store import Store
 from compile_hud.models_zoo.catalog.spec import near_names
 from compile_hud.runner.cli.compare.command import find_document
+from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.output import with_workspace
 from compile_hud.runner.documents.cases import case_glob
 from compile_hud.runner.errors import DocumentNotWritten, NoSuchDocument
@@ -63,7 +64,13 @@ class Format(click.ParamType[str]):
         return str(value)
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "hud export latest --format csv --metric 'latency*' -o latency.csv",
+        "hud export all --format parquet -o history.parquet",
+    ),
+)
 @click.argument("run_names", metavar="RUN...", nargs=-1, required=True)
 @click.option(
     "--format",

@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from compile_hud.db.shared.text import counted, printable
+from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.option_types import DateTimeType, NearestChoice
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.errors import ImportFailed
@@ -28,7 +29,14 @@ from compile_hud.runner.workspace import Workspace
 _RARE_COLLECTIONS = (200_000, 10, 100)
 
 
-@click.command("import")
+@click.command(
+    "import",
+    cls=ExampleCommand,
+    examples=(
+        "hud import nightly.json.gz",
+        "hud import reports --machine a100-box --revision 0123456789",
+    ),
+)
 @click.argument(
     "files",
     nargs=-1,
@@ -66,7 +74,7 @@ def import_(
     at: datetime | None,
     as_json: bool,
 ) -> None:
-    """Import results of PyTorch's HUD, TorchBench, asv, pytest-benchmark and other tools.
+    """Import results of PyTorch's HUD, TorchBench, asv and others.
 
     A FILE may be a folder, which stands for all files in it. A faulty file is reported with the
     line and stores nothing; the others are stored. Importing a file twice changes nothing. `hud

@@ -6,6 +6,7 @@ import click
 
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.models_zoo.catalog.tags import tags_of
+from compile_hud.runner.cli.help.examples import ExampleGroup
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.cli.results.shapes_table import show_shapes
 from compile_hud.runner.cli.tables import Column, print_table
@@ -16,12 +17,14 @@ from compile_hud.runner.planning.suites import Selection
 from compile_hud.runner.workspace import Workspace
 
 
-@click.group("list")
+@click.group("list", cls=ExampleGroup)
 def list_group() -> None:
     """List models, shapes, modes, suites, metrics and toolchains."""
 
 
-@list_group.command()
+@list_group.command(
+    examples=("hud list models",),
+)
 @json_option
 @with_workspace
 def models(workspace: Workspace, *, as_json: bool) -> None:
@@ -57,16 +60,20 @@ def models(workspace: Workspace, *, as_json: bool) -> None:
     print_table([Column(name=name) for name in names], rows=rows)
 
 
-@list_group.command()
+@list_group.command(
+    examples=("hud list shapes --model 'gpt*'",),
+)
 @click.option("--model", "patterns", metavar="GLOB", multiple=True, help="Models, as globs.")
 @json_option
 @with_workspace
 def shapes(workspace: Workspace, *, patterns: tuple[str, ...], as_json: bool) -> None:
-    """Show the shapes of the models, and the axes and limits of further ones."""
+    """Show the shapes of the models, and the limits of others."""
     show_shapes(workspace, patterns=patterns, as_json=as_json)
 
 
-@list_group.command()
+@list_group.command(
+    examples=("hud list modes",),
+)
 @json_option
 @with_workspace
 def modes(workspace: Workspace, *, as_json: bool) -> None:
@@ -96,7 +103,9 @@ def modes(workspace: Workspace, *, as_json: bool) -> None:
     print_table([Column(name=name) for name in names], rows=rows)
 
 
-@list_group.command()
+@list_group.command(
+    examples=("hud list suites",),
+)
 @json_option
 @with_workspace
 def suites(workspace: Workspace, *, as_json: bool) -> None:
@@ -147,7 +156,9 @@ def _models_text(selection: Selection) -> str:
     return f"{' '.join(selection.models)}{tags}{without}"
 
 
-@list_group.command()
+@list_group.command(
+    examples=("hud list metrics",),
+)
 @json_option
 @with_workspace
 def metrics(_workspace: Workspace, *, as_json: bool) -> None:
@@ -169,9 +180,11 @@ def metrics(_workspace: Workspace, *, as_json: bool) -> None:
     print_table([Column(name=name) for name in names], rows=rows)
 
 
-@list_group.command()
+@list_group.command(
+    examples=("hud list toolchains",),
+)
 @json_option
 @with_workspace
 def toolchains(workspace: Workspace, *, as_json: bool) -> None:
-    """Show the toolchains, their torch and whether it can be imported."""
+    """Show the toolchains and whether their torch can be imported."""
     show_toolchains(workspace, as_json=as_json)

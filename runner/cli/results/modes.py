@@ -28,6 +28,7 @@ from compile_hud.runner.analysis.modes.records import (
     MODES_METRICS,
     ModeGroup,
 )
+from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.option_types import NearestChoice
 from compile_hud.runner.cli.output import (
     gather_options,
@@ -79,15 +80,21 @@ _OPTIONS = (
 )
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "hud modes",
+        "hud modes --model bert --calls 10000 --cache warm",
+    ),
+)
 @gather_options(ModesOptions, name="options", options=_OPTIONS)
 @json_option
 @with_workspace
 def modes(workspace: Workspace, *, options: ModesOptions, as_json: bool) -> None:
-    """Recommend a mode for each phase and shape, from the newest results.
+    """Recommend a mode for each phase and shape.
 
-    The answer is that of the page Modes. Compile time is recovered after the calls of the column
-    break-even.
+    The newest results decide. The answer is that of the page Modes. Compile time is recovered after
+    the calls of the column break-even.
     """
     store = workspace.store()
     machine, toolchain = selected_scope(store, machine=options.machine, toolchain=options.toolchain)

@@ -17,6 +17,7 @@ from compile_hud.runner.cli.alerts.selection import (
     no_fit_text,
 )
 from compile_hud.runner.cli.alerts.text import print_alerts
+from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.option_types import NearestChoice
 from compile_hud.runner.cli.output import json_option, print_json, say_when_empty, with_workspace
 from compile_hud.runner.cli.tables import stdout
@@ -27,7 +28,14 @@ from compile_hud.runner.workspace import Workspace
 ALL_STATES = "all"
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "hud regressions",
+        "hud regressions --severity severe --machine lab-2",
+        "hud regressions --state all --text 'vit training'",
+    ),
+)
 @click.option(
     "--state",
     "states",

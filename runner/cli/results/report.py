@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.option_types import NearestChoice
 from compile_hud.runner.cli.output import gather_options, with_workspace
 from compile_hud.runner.cli.results.trends import TREND_OPTIONS, TrendOptions, load_trends
@@ -17,7 +18,13 @@ from compile_hud.runner.workspace import Workspace
 _FORMATS = {"md": report_markdown, "html": report_html}
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "hud report --since 30d",
+        "hud report --format html --output trends.html",
+    ),
+)
 @gather_options(TrendOptions, name="options", options=TREND_OPTIONS)
 @click.option(
     "--format",
@@ -38,7 +45,7 @@ _FORMATS = {"md": report_markdown, "html": report_html}
 def report(
     workspace: Workspace, *, options: TrendOptions, format_name: str, path: Path | None
 ) -> None:
-    """Write a report of how each mode developed, for a mail or a wiki.
+    """Write a report of the trends, for a mail or a wiki.
 
     It has the trends of `hud trends`, with their events. The HTML file loads nothing.
     """

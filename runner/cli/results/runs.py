@@ -9,6 +9,7 @@ from compile_hud.db.records.results import Outcome
 from compile_hud.db.records.summaries import RunSummary
 from compile_hud.db.shared.model_code import revisions_text
 from compile_hud.db.shared.text import short_revision
+from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.output import json_option, print_json, say_when_empty, with_workspace
 from compile_hud.runner.cli.tables import Column, print_table
 from compile_hud.runner.documents.run_lists import run_json
@@ -16,7 +17,13 @@ from compile_hud.runner.persistence.run_processes import mark_killed_runs_interr
 from compile_hud.runner.workspace import Workspace
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "hud runs",
+        "hud runs --limit 5 --json",
+    ),
+)
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(min=1))
 @json_option
 @with_workspace

@@ -22,6 +22,7 @@ from compile_hud.runner.analysis.findings.documents import (
     run_findings,
 )
 from compile_hud.runner.analysis.judging.machine_state import CLOCKS, machine_history, machine_text
+from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.cli.results.case_tables import (
     findings_summary,
@@ -44,7 +45,14 @@ from compile_hud.runner.remedies.catalog import RemedyError, make_remedy
 from compile_hud.runner.workspace import Workspace
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "hud show latest",
+        "hud show latest bert/inference",
+        "hud show latest '*/reduce-overhead/*' --json",
+    ),
+)
 @click.argument("run_id", metavar="RUN")
 @click.argument("case_name", metavar="[CASE]", required=False)
 @json_option

@@ -26,6 +26,7 @@ from compile_hud.runner.analysis.trends.trends import (
     trends_with_marks,
     until,
 )
+from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.option_types import LastMoment, NearestChoice, TimeOrDuration
 from compile_hud.runner.cli.output import gather_options, json_option, print_json, with_workspace
 from compile_hud.runner.cli.results.scope import selected_scope, suggestion
@@ -103,16 +104,24 @@ TREND_OPTIONS = (
 )
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "hud trends --since 30d",
+        "hud trends --metric speedup --by model --model 'b*'",
+        "hud trends --since 2026-01-01 --csv",
+    ),
+)
 @gather_options(TrendOptions, name="options", options=TREND_OPTIONS)
 @json_option
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV, a row for each point.")
 @with_workspace
 def trends(workspace: Workspace, *, options: TrendOptions, as_json: bool, as_csv: bool) -> None:
-    """Show how each mode developed: speedup, pass rate, compile time, memory and energy.
+    """Show each mode over time: speedup, compile time, memory.
 
-    A value is a geometric mean over the models of a phase that have a number in every mode. A model
-    that comes or goes changes no trend. The trends are those of the page Trends.
+    Pass rate and energy are shown as well. A value is a geometric mean over the models of a phase
+    that have a number in every mode. A model that comes or goes changes no trend. The trends are
+    those of the page Trends.
     """
     if as_json and as_csv:
         raise click.UsageError("--json and --csv exclude each other")

@@ -22,6 +22,7 @@ from compile_hud.runner.analysis.comparison.eager_processes import of_results
 from compile_hud.runner.analysis.findings.documents import document_json
 from compile_hud.runner.analysis.stats.estimates import Estimate
 from compile_hud.runner.cli.exit_codes import EXIT_INTERRUPTED
+from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.option_types import NearestChoice
 from compile_hud.runner.cli.options import (
     CaseOptions,
@@ -55,7 +56,15 @@ _COMMON_AXES = ("shape", "phase", "dtype")
 _LEAST_USED = ("peak memory", "compile warm", "compile cold", "eager")
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "hud run",
+        "hud run --suite nightly",
+        "hud run --model bert --mode eager --mode default --json out.json",
+        "hud run --toolchain current --toolchain torch-2.12 --model vit",
+    ),
+)
 @case_options
 @click.option(
     "--toolchain",
@@ -115,7 +124,7 @@ def run(
     tool: str | None,
     executor: ExecutorOptions,
 ) -> None:
-    """Measure now: compile, time, store and judge each selected case.
+    """Measure now: compile, time and judge the selected cases.
 
     With --nsys or --ncu, print the commands that profile the one selected case with NVIDIA's tool.
     If the tool is installed, run them and store its counters with the kernels of the case.

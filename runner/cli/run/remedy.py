@@ -16,6 +16,7 @@ from compile_hud.runner.analysis.findings.documents import case_findings
 from compile_hud.runner.bisect.commit_comparison import CaseChange
 from compile_hud.runner.cli.bisect.command import BisectProgress
 from compile_hud.runner.cli.compare.sentences import change_sentence, resolution_text
+from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.cli.tables import stderr
 from compile_hud.runner.documents.cases import find_case
@@ -34,7 +35,14 @@ DEFAULT_MINUTES = 3.0
 _LIMITS = PairLimits()
 
 
-@click.command("try")
+@click.command(
+    "try",
+    cls=ExampleCommand,
+    examples=(
+        "hud try latest bert/inference host-bound",
+        "hud try latest 'vit/*' graph-break --minutes 5",
+    ),
+)
 @click.argument("run_id", metavar="RUN")
 @click.argument("case_name", metavar="CASE")
 @click.argument("code", metavar="FINDING")
@@ -56,10 +64,11 @@ def try_command(
     minutes: float,
     as_json: bool,
 ) -> None:
-    """Measure what the remedy of a finding brings, with launches of both in turn.
+    """Measure what the remedy of a finding brings.
 
-    RUN is an id, the start of one, or `latest`; CASE is a case's key, a part of it, or a glob.
-    FINDING is the code of one of its findings, such as `host-bound`. Nothing is stored.
+    Launches with and without the remedy take turns. RUN is an id, the start of one, or `latest`;
+    CASE is a case's key, a part of it, or a glob. FINDING is the code of one of its findings, such
+    as `host-bound`. Nothing is stored.
     """
     store, config = workspace.store(), workspace.config
     run = load_run(store, run_id)

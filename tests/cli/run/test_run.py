@@ -4,7 +4,6 @@ import errno
 import json
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.records.results import Outcome
-from compile_hud.runner.cli.main import main
 from compile_hud.runner.cli.option_types import Percentage
 from compile_hud.runner.cli.run.command import shorten
 from compile_hud.runner.errors import (
@@ -33,29 +31,6 @@ from tests.support.terminal import Terminal
 def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
     monkeypatch.chdir(tmp_path)
     return Terminal(tmp_path)
-
-
-def test_help_lists_the_commands(terminal: Terminal, words: SnapshotAssertion) -> None:
-    result = terminal.hud("--help")
-    assert result.exit_code == 0
-    names = [line.split()[0] for line in result.output.partition("Commands:")[2].splitlines()[1:]]
-    assert " ".join(names) == (words)
-
-
-def every_command(group: click.Group, *, name: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    for child_name, child in group.commands.items():
-        if isinstance(child, click.Group):
-            yield from every_command(child, name=(*name, child_name))
-        else:
-            yield (*name, child_name)
-
-
-@pytest.mark.parametrize("name", list(every_command(main)), ids=" ".join)
-def test_every_command_has_help_store_and_config(terminal: Terminal, name: tuple[str, ...]) -> None:
-    result = terminal.hud(*name, "--help")
-    assert result.exit_code == 0
-    assert "--store URL" in result.output
-    assert "--config FILE" in result.output
 
 
 def test_version(terminal: Terminal) -> None:
