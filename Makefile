@@ -20,6 +20,9 @@ JOBS ?= 3
 # A process takes neighbouring tests, which share stores and servers, and helps the other one at the end.
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
+# Its theme announces a rewrite of mkdocs; the pins keep this one.
+MKDOCS = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
+
 # Prints the requirements of the named extras: not torch, but its own on every platform.
 define PRINT_PACKAGES
 import sys, tomllib
@@ -68,6 +71,7 @@ check: $(VENV)/.installed ## check format, lint, types, import directions, spell
 	@$(BIN)/codespell
 	@for hook in trailing-whitespace end-of-file ascii large-files; do $(BIN)/pre-commit run --all-files $$hook || exit 1; done
 	@$(BIN)/python docs/generate.py --check
+	@$(MKDOCS) build --quiet --strict
 	@$(BIN)/python .ci/audit.py
 
 .PHONY: fix
@@ -80,8 +84,13 @@ words: $(VENV)/.installed ## write the snapshots of the tests again (PYTEST_ARGS
 	@$(BIN)/python -m pytest -n 0 --snapshot-update $(PYTEST_ARGS)
 
 .PHONY: docs
-docs: $(VENV)/.installed ## write the generated parts of the documents again
+docs: $(VENV)/.installed ## write the generated parts of the documents again, and the site to build/site
 	@$(BIN)/python docs/generate.py
+	@$(MKDOCS) build --quiet --strict
+
+.PHONY: docs-serve
+docs-serve: $(VENV)/.installed ## show the site of the documents on port 8000 while you write
+	@$(MKDOCS) serve
 
 .PHONY: bench
 bench: $(VENV)/.installed-run ## measure how fast the quick start is; writes benchmarks/results/
@@ -124,5 +133,5 @@ $(VENV)/.installed-bench: $(VENV)/.installed-run
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.installed-run
-	@$(PIP) -q --no-build-isolation -c $(CONSTRAINTS) -e ".[$(RUN_EXTRAS),ray,runtimes,test,dev]"
+	@$(PIP) -q --no-build-isolation -c $(CONSTRAINTS) -e ".[$(RUN_EXTRAS),ray,runtimes,test,dev,docs]"
 	@touch $@

@@ -3,7 +3,7 @@
 Each model of the zoo runs at `tiny` on the CPU, with every mask that its shapes have. Eager calls
 are counted in the dispatcher, compiled ones in the graph that Inductor gets. On a CPU, Inductor
 leaves such a call as it is. A call counts if the kind of its operator is `attention`.
-`--out` writes the document from which docs/zoo.md is generated.
+`--out` writes the document from which docs/reference/zoo.md is generated.
 """
 
 from __future__ import annotations

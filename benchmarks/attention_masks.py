@@ -2,7 +2,7 @@
 
 The run is a result document, as of `hud run --model bert --shape small --shape small_padded --shape
 small_unmasked --mode eager --mode default --dtype fp32 --dtype bf16 --json FILE`. `--out` writes
-the document from which docs/zoo.md is generated.
+the document from which docs/reference/zoo.md is generated.
 """
 
 from __future__ import annotations

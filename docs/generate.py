@@ -36,7 +36,7 @@ from compile_hud.runner.planning.suites import BUILTIN_SUITES
 from compile_hud.runner.remedies.catalog import REMEDIES
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/*.md", "models_zoo/README.md")
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/**/*.md", "models_zoo/README.md")
 BLOCK = re.compile(
     r"(?P<begin><!-- generated: (?P<name>[a-z-]+) -->\n)"
     r".*?"
@@ -257,10 +257,23 @@ def studies() -> str:
     """Return the table of the studies; those with a page in the documents link to it."""
     rows = []
     for row in STUDIES.values():
-        page = ROOT / "docs" / "studies" / f"{row.name}.md"
+        page = ROOT / "docs" / "explanation" / "studies" / f"{row.name}.md"
         name = f"[`{row.name}`](studies/{row.name}.md)" if page.exists() else f"`{row.name}`"
         rows.append((name, row.question, str(len(row.published))))
     return table(("study", "asks", "published figures"), rows)
+
+
+def decisions() -> str:
+    """Return the list of the decisions, the oldest first."""
+    titles = {
+        path.name: first_line(path.read_text(encoding="utf-8")).removeprefix("# ")
+        for path in sorted((ROOT / "docs" / "adr").glob("[0-9]*.md"))
+    }
+    return "".join(
+        f"- [{title[:4]}]({name}) {title[6:]}\n"
+        for name, title in titles.items()
+        if not name.startswith("0000")
+    )
 
 
 def findings() -> str:
@@ -344,6 +357,7 @@ def upgrades() -> str:
 GENERATORS: dict[str, Callable[[], str]] = {
     "api": api,
     "commands": commands,
+    "decisions": decisions,
     "findings": findings,
     "foreign-metrics": imported_metrics,
     "foreign-words": foreign_words,

@@ -1,4 +1,4 @@
-"""docs/gpu.md, drawn from the ledger, which is the only source of its figures."""
+"""docs/explanation/gpu.md, drawn from the ledger, which is the only source of its figures."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from compile_hud.runner.analysis.stats.estimates import Estimate
 from compile_hud.runner.format import quantity
 from compile_hud.runner.reporting.study_report import estimate_text
 
-PAGE = Path(__file__).parents[2] / "docs" / "gpu.md"
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "gpu.md"
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 _INTRODUCTION = """\
 # What GPUs showed
 
 This page lists what Compile HUD measured on GPUs, next to the figures that others published.
 `python -m benchmarks.gpu.merge` draws it from the result documents in `benchmarks/gpu/ledger/`.
-[GPU campaigns](../benchmarks/README.md#gpu-campaigns) says how to add to it.
+[GPU campaigns](../../benchmarks/README.md#gpu-campaigns) says how to add to it.
 
 Brackets are 95 % intervals of measuring the same cases again. *n of m* counts the models that have
 a number among those that were measured. `-` means that nothing is recorded."""

@@ -101,7 +101,7 @@ class Alert:
         findings: Sequence[Mapping[str, Any]] = (),
         memory: Sequence[Mapping[str, Any]] = (),
     ) -> dict[str, Any]:
-        """Return the regression object of docs/notifications.md, without `repro` and `url`.
+        """Return the regression object of docs/how-to/notifications.md, without `repro` and `url`.
 
         `kernels`, new `findings` and the operators whose `memory` at the peak changed are those
         behind the alert; callers read them with the results.

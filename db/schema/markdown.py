@@ -1,4 +1,4 @@
-"""The tables as Markdown, for docs/schema.md."""
+"""The tables as Markdown, for docs/reference/schema.md."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from compile_hud.runner.system.dashboard_urls import series_url
 
 
 def alerts_json(alerts: Sequence[Alert], *, store: Store, dashboard: str) -> list[dict[str, Any]]:
-    """Return the regression objects of docs/notifications.md, each with the event it belongs to.
+    """Return the regressions as docs/how-to/notifications.md has them, each with its event.
 
     `dashboard` is the address that their links begin with.
     """

@@ -221,7 +221,8 @@ class RouteSection(ConfigSection):
     owners: Texts = Field(ANY, description="Globs of owners; an alert without one fits `*` alone.")
     severity: Annotated[tuple[str, ...], some_of(map(str, Severity))] = Field(
         _ROUTE.severities,
-        description="`severe`, `major`, `minor` ([what they are](notifications.md#severity)).",
+        description="`severe`, `major`, `minor`"
+        " ([what they are](../how-to/notifications.md#severity)).",
     )
     verdicts: Annotated[tuple[str, ...], some_of(map(str, Verdict))] = Field(
         _ROUTE.verdicts,

@@ -65,7 +65,7 @@ Dimensions = Annotated[
 
 class VariantSection(ConfigSection):
     base: Text = Field(
-        "default", description="The [variant](#modes) that it changes, built-in or above it."
+        "default", description="The variant that it changes: built-in, or one above it."
     )
     mode: Text | None = Field(None, description="Mode of torch.compile. Default: that of `base`.")
     backend: Text | None = Field(

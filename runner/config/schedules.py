@@ -144,8 +144,9 @@ class ScheduleSection(ConfigSection):
     timezone: TimezoneName = Field("UTC", description="Time zone that `cron` and `at` are read in.")
     watch: Annotated[Watch, PlainValidator(_watch)] | None = Field(
         None,
-        description="Run when this [changes](scheduling.md#when-something-changes), in place of"
-        ' `cron` and `at`: "git:URL#BRANCH", "torch", "torch-nightly:URL".',
+        description="Run when this [changes](../how-to/scheduling.md#when-something-changes),"
+        " in place of `cron` and `at`:"
+        ' "git:URL#BRANCH", "torch", "torch-nightly:URL".',
     )
     every: Duration | None = Field(
         None, description="How often what is watched is looked at. Default: every 30 min."
@@ -168,7 +169,7 @@ class ScheduleSection(ConfigSection):
     executor: Annotated[ExecutorKind, one_of(ExecutorKind)] = Field(
         ExecutorKind.LOCAL,
         description='Who measures: this machine, or with "ray" the nodes of the'
-        " [Ray cluster](deployment.md#many-machines-ray) that RAY_ADDRESS names.",
+        " [Ray cluster](../how-to/deployment.md#many-machines-ray) that RAY_ADDRESS names.",
     )
     device: Annotated[str, one_of(DEVICES)] | None = Field(
         None,

@@ -81,7 +81,8 @@ class TracesSection(ConfigSection):
     )
     nights: Nights = Field(
         _TRACES.num_nights,
-        description="Traces of so many nights are kept ([which](kernels.md#stored-and-kept)).",
+        description="Traces of so many nights are kept"
+        " ([which](../explanation/kernels.md#stored-and-kept)).",
     )
     max_size: SizeBytes = Field(
         _TRACES.max_bytes,
@@ -100,7 +101,8 @@ class OutboxSection(ConfigSection):
 class SamplesSection(ConfigSection):
     nights: Nights | None = Field(
         None,
-        description="Samples of so many nights are kept ([which](deployment.md#what-is-kept));"
+        description="Samples of so many nights are kept"
+        " ([which](../how-to/deployment.md#what-is-kept));"
         " medians and intervals are for ever. Default: all samples.",
     )
 
@@ -169,7 +171,7 @@ class RunSection(_LaunchesSection):
         _MEASURE.compile_trace,
         description="Cases whose log of TORCH_TRACE is stored: `never`, `failed`, `changed` or"
         " `always`. A chosen case compiles once more"
-        " ([how](methodology.md#logs-of-the-compiler)).",
+        " ([how](../explanation/methodology.md#logs-of-the-compiler)).",
     )
     kernels: Flag = Field(
         _MEASURE.kernels,
@@ -179,7 +181,7 @@ class RunSection(_LaunchesSection):
     sweep: Flag = Field(
         _MEASURE.sweep,
         description="Call what `default` and `dynamic` compiled with other shapes as well, at the"
-        " end of the first launch ([how](methodology.md#other-shapes)).",
+        " end of the first launch ([how](../explanation/methodology.md#other-shapes)).",
     )
     reference_cases: Flag = Field(
         True,
@@ -194,13 +196,14 @@ class RunSection(_LaunchesSection):
     compile_ahead: Annotated[CountOrZero | None, Unit("process")] = Field(
         None,
         description="How many cases compile at a time, each on its own share of the cores, before"
-        " they sample one by one ([how](methodology.md#compile-ahead)); 0: each compiles alone."
+        " they sample one by one; 0: each compiles alone"
+        " ([how](../explanation/methodology.md#compile-ahead))."
         " Default: a quarter of the cores on a GPU machine, 0 on a CPU.",
     )
     confirm: Flag = Field(
         True,
         description="Whether suspected regressions of a run are measured again before anyone is"
-        " told ([how](judging.md#confirmation)).",
+        " told ([how](../explanation/judging.md#confirmation)).",
     )
     confirm_share: Multiple = Field(
         0.2,

@@ -118,7 +118,7 @@ def check_store(store: Store) -> Check:
     try:
         runs = load_runs(store, limit=1)
     except StoreError as error:
-        hint = "see docs/configuration.md for [store] url"
+        hint = "see docs/reference/configuration.md for [store] url"
         return Check(name="store", state=CheckState.FAIL, text=str(error), hint=hint)
     last = f"last run {runs[0].run.started_at:%Y-%m-%d %H:%M} UTC" if runs else "no run yet"
     return Check(name="store", state=CheckState.OK, text=f"{store.name}, {last}")

@@ -3,7 +3,7 @@
 An operation is one addition or one multiplication, so a product of m x k and k x n has 2mkn. Bytes
 are each input read once and the output written once: the minimum for any cache. An input that is
 expanded over a dimension (stride 0) counts at its size in memory. A value that the shapes do not
-determine is None. docs/kernels.md has the table.
+determine is None. docs/explanation/kernels.md has the table.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Clicks from a first page to an answer, as docs/compare-to.md has them.
+"""Clicks from a first page to an answer, as docs/explanation/compare-to.md has them.
 
 test_owner.py counts those of a decision.
 """

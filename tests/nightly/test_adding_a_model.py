@@ -1,4 +1,4 @@
-"""docs/adding-a-model.md, executed: its files in a folder, and its commands."""
+"""docs/how-to/adding-a-model.md, executed: its files in a folder, and its commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DOCUMENT = ROOT / "docs" / "adding-a-model.md"
+DOCUMENT = ROOT / "docs" / "how-to" / "adding-a-model.md"
 # A file is named in front of its block: `models/ranker.py`:
 FILE = re.compile(r"`(?P<path>[\w./]+)`:\n\n```(?:python|toml)\n(?P<text>.*?)```", re.DOTALL)
 COMMANDS = re.compile(r"^```\n(?P<lines>hud run .*?)```", re.MULTILINE | re.DOTALL)

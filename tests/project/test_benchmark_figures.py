@@ -25,7 +25,7 @@ def result(name: str) -> Any:
 def test_figures_of_paired_comparisons_are_current() -> None:
     summary = result("precision_trials")["summary"]
     same, planted = summary["same_code"], summary["planted_5_percent"]
-    text = words("docs/judging.md")
+    text = words("docs/explanation/judging.md")
     assert f"{same['num_false_verdicts']} of {same['num_trials']} comparisons of equal code" in text
     assert f"found in {planted['num_found']} of {planted['num_trials']}" in text
     seconds = [round(side["median_seconds"]) for side in (same, planted)]
@@ -180,7 +180,7 @@ def test_figures_of_the_cost_of_recording_kernels_are_current() -> None:
 
 def test_figures_of_detection_trade_offs_are_current() -> None:
     document = result("limits")
-    text = words("docs/judging.md")
+    text = words("docs/explanation/judging.md")
     rows = {f"observer, {limit}": figures for limit, figures in document["observer"].items()}
     shown = [*(name for name in rows if f"| {name} |" in text), "judge"]
     rows["judge"] = document["judge"]
@@ -371,7 +371,7 @@ def test_figures_of_masked_kernels_are_current() -> None:
 
 
 def test_answers_about_public_issues_are_current() -> None:
-    document, text = result("findings_issues"), words("docs/findings.md")
+    document, text = result("findings_issues"), words("docs/reference/findings.md")
     for row in document["issues"]:
         named = row["is_named"] or "needs a GPU"
         speedup = f"{row['speedup'][0]:.2f}" if row.get("speedup") else "-"

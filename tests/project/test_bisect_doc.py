@@ -12,7 +12,7 @@ from compile_hud.runner.cli.bisect.command import DEFAULT_MAX_LAUNCHES
 from compile_hud.runner.execution.paired_launches import MIN_PAIRS
 from tests.support.sources import text_of
 
-TEXT = " ".join(text_of("docs/bisect.md").split())
+TEXT = " ".join(text_of("docs/how-to/bisect.md").split())
 FIRST_LOOKS = ", ".join(map(str, looks(MIN_PAIRS, DEFAULT_MAX_LAUNCHES)[:4]))
 EXAMPLE = 33
 

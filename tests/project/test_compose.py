@@ -227,7 +227,7 @@ def test_settings_inside_the_containers_are_valid() -> None:
 
 def test_variables_are_documented() -> None:
     variables = set(re.findall(r"\$\{(\w+)", text_of("docker-compose.yml")))
-    described = set(re.findall(r"^\| `(\w+)`", text_of("docs/deployment.md"), re.MULTILINE))
+    described = set(re.findall(r"^\| `(\w+)`", text_of("docs/how-to/deployment.md"), re.MULTILINE))
     assert variables == described
 
 

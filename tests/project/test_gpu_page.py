@@ -1,4 +1,4 @@
-"""docs/gpu.md has the figures of the ledger and no others."""
+"""docs/explanation/gpu.md has the figures of the ledger and no others."""
 
 from __future__ import annotations
 

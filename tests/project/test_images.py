@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 LARGEST_BYTES = 150_000
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/dashboard.md"])
+@pytest.mark.parametrize("document", ["README.md", "docs/index.md", "docs/reference/dashboard.md"])
 def test_a_picture_is_there_small_and_called_synthetic(document: str) -> None:
     path = ROOT / document
     text = path.read_text(encoding="utf-8")
@@ -25,6 +25,6 @@ def test_a_picture_is_there_small_and_called_synthetic(document: str) -> None:
 
 
 def test_each_picture_is_in_a_document() -> None:
-    text = (ROOT / "docs/dashboard.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/reference/dashboard.md").read_text(encoding="utf-8")
     for picture in (ROOT / "docs/images").glob("*.png"):
-        assert f"(images/{picture.name})" in text
+        assert f"(../images/{picture.name})" in text

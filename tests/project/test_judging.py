@@ -22,7 +22,9 @@ from compile_hud.runner.analysis.stats import launch_noise as noise
 from compile_hud.runner.detection import confirm
 from compile_hud.runner.execution.paired_launches import MIN_PAIRS
 
-TEXT = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs" / "judging.md").read_text())
+TEXT = re.sub(
+    r"\s+", " ", (Path(__file__).parents[2] / "docs" / "explanation" / "judging.md").read_text()
+)
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ def test_tools_for_tests_are_installed_for_tests_only(workshop: Workshop) -> Non
     assert done.returncode == 0, done.stderr
     *installs, last = workshop.logged()
     assert last == "-m pytest -n 3 --dist worksteal tests/unit -k name"
-    assert installs[-1].endswith("-e .[app,runner,zoo,gpu,postgres,ray,runtimes,test,dev]")
+    assert installs[-1].endswith("-e .[app,runner,zoo,gpu,postgres,ray,runtimes,test,dev,docs]")
     assert len(installs) == 4
 
 
@@ -165,8 +165,8 @@ def test_old_python_is_refused_by_name(workshop: Workshop) -> None:
 def test_help_names_every_command(workshop: Workshop) -> None:
     listed = {line.split()[1] for line in workshop.make("help").stdout.splitlines()}
     assert listed == {
-        "install", "run", "demo", "test", "test-nightly", "check", "fix", "docs", "bench",
-        "bench-precision", "words", "help", "clean",
+        "install", "run", "demo", "test", "test-nightly", "check", "fix", "docs", "docs-serve",
+        "bench", "bench-precision", "words", "help", "clean",
     }  # fmt: skip
     assert workshop.make().stdout == workshop.make("help").stdout
 

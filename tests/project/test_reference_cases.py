@@ -59,7 +59,9 @@ def test_a_reference_case_has_one_phase_and_a_size_for_each_device(spec: ModelSp
 
 @rows
 def test_the_methodology_has_its_sizes_and_its_budget(spec: ModelSpec) -> None:
-    text = " ".join((ZOO.parent / "docs" / "methodology.md").read_text(encoding="ascii").split())
+    text = " ".join(
+        (ZOO.parent / "docs" / "explanation" / "methodology.md").read_text(encoding="ascii").split()
+    )
     assert f"at most {service.REFERENCE_BUDGET_S:g} s (`REFERENCE_BUDGET_S`)" in text
     row = text.partition(f"| `{spec.name}` | ")[2].partition(" |\n")[0]
     for size in spec.sizes.values():

@@ -132,7 +132,7 @@ httpx.get(x, verify=False)
 
 
 def test_limits_are_described_as_they_are() -> None:
-    text = text_of("docs/security.md")
+    text = text_of("docs/explanation/security.md")
     assert f"job | {MAX_JSON_BYTES >> 20} MiB |" in text
     assert f"an import | {MAX_DEPTH} levels |" in text
     assert f"{SMALLEST:g} to {LARGEST:g} " in text
@@ -143,4 +143,4 @@ def test_limits_are_described_as_they_are() -> None:
     assert f"unpacked | {MAX_UNPACKED_BYTES >> 30} GiB, and {MAX_VALUE_BYTES >> 20} MiB" in text
     assert f"receiver | {MAX_ANSWER_BYTES >> 10} KiB and {TOTAL_S:g} seconds |" in text
     every_s = f"once in {MAX_AGE_S:g} seconds at most"
-    assert every_s in text_of("docs/operations.md")
+    assert every_s in text_of("docs/how-to/operations.md")

@@ -92,7 +92,7 @@ def test_the_unit_starts_a_command_of_hud_where_the_document_installs_it() -> No
     program, name = command.split()
     assert name in hud.commands  # type: ignore[attr-defined]
     assert program == f"{values('WorkingDirectory')[0]}/.venv/bin/hud"
-    assert values("WorkingDirectory")[0] in text_of("docs/deployment.md")
+    assert values("WorkingDirectory")[0] in text_of("docs/how-to/deployment.md")
 
 
 def test_the_unit_sets_variables_that_the_code_reads() -> None:
@@ -120,7 +120,7 @@ def test_the_service_is_given_the_time_to_keep_what_it_measured() -> None:
 
 
 def test_the_command_line_of_the_document_has_what_the_service_has(tmp_path: Path) -> None:
-    text = text_of("docs/deployment.md")
+    text = text_of("docs/how-to/deployment.md")
     _, _, script = text.partition("cat > /usr/local/sbin/hud <<'END'\n")
     script, _, _ = script.partition("END\n")
     secrets = tmp_path / "secrets.env"
@@ -147,4 +147,4 @@ def test_the_command_line_of_the_document_has_what_the_service_has(tmp_path: Pat
 
 
 def test_the_document_installs_the_unit() -> None:
-    assert "(compile-hud.service)" in text_of("docs/deployment.md")
+    assert "(../compile-hud.service)" in text_of("docs/how-to/deployment.md")

@@ -1,8 +1,8 @@
 """Define the settings of the detector: every number that decides something, with its reason.
 
 The evidence thresholds, leads and extras balance delay, false alarms and new modes. They were
-chosen on labelled histories and checked on others (docs/judging.md); `benchmarks/detector_fit`
-shows what each field contributes.
+chosen on labelled histories and checked on others (docs/explanation/judging.md);
+`benchmarks/detector_fit` shows what each field contributes.
 """
 
 from __future__ import annotations

@@ -2,10 +2,9 @@
 
 Method: the median of a launch's samples. A time on a CPU is then normalised: divided by the speed
 probe of the same launch (the CPU time of a fixed piece of work, taken in every round between the
-samples), times a common probe. Measured (docs/methodology.md, "The level of a launch"): launches of
-one build then differ half as much.
-Assumptions: a slowdown of the machine (its clock, a neighbour on the same core) slows the fixed
-work and the model alike.
+samples), times a common probe. Measured (docs/explanation/methodology.md, "The level of a launch"):
+launches of one build then differ half as much. Assumptions: a slowdown of the machine (its clock, a
+neighbour on the same core) slows the fixed work and the model alike.
 """
 
 from __future__ import annotations

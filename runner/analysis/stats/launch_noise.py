@@ -38,9 +38,9 @@ _CPU_PRIOR_SD = {
 # pairs each on a busy machine: 0.9-2.7 % for the CPU time of three of them.
 _CALM_CPU_PRIOR_SD = {"latency_s": 0.04, "latency_cpu_s": 0.02}
 # Measured on one H100 with torch 2.11: 33 compiled cases that wait for the GPU, two launches each
-# (docs/gpu.md). The latency differs by 4.5 % in root mean square, by 1.5 % as the median says. The
-# speedup differs by 6.3 % as the median says: eager waits for the host. Its root mean square of
-# 17 % is that of a few launches, which the launches themselves show.
+# (docs/explanation/gpu.md). The latency differs by 4.5 % in root mean square, by 1.5 % as the
+# median says. The speedup differs by 6.3 % as the median says: eager waits for the host. Its root
+# mean square of 17 % is that of a few launches, which the launches themselves show.
 _DEVICE_PRIOR_SD = {"latency_s": 0.04, "speedup": 0.06}
 # Compilers run many processes and read many files. On a CPU with busy neighbours, repeats of one
 # cold compilation took from 4.6 to 15.6 s.

@@ -27,7 +27,7 @@ def keep_comment(text: str, *, name: str, env: Mapping[str, str]) -> None:
     if missing:
         raise CommentFailed(
             f"no comment: {', '.join(missing)} is not set; a job on a pull request sets them"
-            " as docs/ci.md shows",
+            " as docs/how-to/ci.md shows",
             missing=tuple(missing),
         )
     number = env[NUMBER_VARIABLE]

@@ -1,6 +1,6 @@
 """PyTorch's benchmark records, schema v3: one metric of one case of one job a record.
 
-Only `metric` is required. docs/interop.md maps the fields.
+Only `metric` is required. docs/how-to/interop.md maps the fields.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The vocabulary of other tools: their metrics, units, dtypes, phases, modes, devices, outcomes.
 
-docs/interop.md has the same tables; a test holds the two together.
+docs/how-to/interop.md has the same tables; a test holds the two together.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ oracle reaches a floor and its RMS error is small. The error may be within the d
 or at most a multiple of eager's error in the same dtype. If two eager runs on the same inputs
 differ, their distance widens both limits. Infinities and NaN must be the same in the same places;
 the other numbers are compared. The fp64 oracle and the comparison with eager's own error
-follow the practice of PyTorch's benchmarks/dynamo; the constants are ours (docs/methodology.md).
+follow the practice of PyTorch's benchmarks/dynamo; the constants are ours
+(docs/explanation/methodology.md).
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ import torch
 
 from compile_hud.db.records.results import Dtype
 
-# A lower cosine means another answer, not another rounding. Over the zoo (docs/methodology.md,
-# "Dtypes") eager itself reaches 0.99999 with the factors of its products rounded to TF32, 0.999999
-# in fp16 and 0.9998 under bf16-autocast.
+# A lower cosine means another answer, not another rounding. Over the zoo
+# (docs/explanation/methodology.md, "Dtypes") eager itself reaches 0.99999 with the factors of its
+# products rounded to TF32, 0.999999 in fp16 and 0.9998 under bf16-autocast.
 MIN_COSINE = {
     Dtype.FP32: 0.9999,
     Dtype.TF32: 0.999,

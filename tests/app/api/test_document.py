@@ -1,4 +1,4 @@
-"""docs/api.md: its examples are what the API answers."""
+"""docs/reference/api.md: its examples are what the API answers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ _EXAMPLE = re.compile(
     r"```json\n(?P<answer>.*?)\n```",
     re.DOTALL,
 )
-EXAMPLES = {match["path"]: match["answer"] for match in _EXAMPLE.finditer(text_of("docs/api.md"))}
+EXAMPLES = {
+    match["path"]: match["answer"] for match in _EXAMPLE.finditer(text_of("docs/reference/api.md"))
+}
 
 
 def test_every_example_is_recognised() -> None:
-    text = text_of("docs/api.md")
+    text = text_of("docs/reference/api.md")
     assert len(EXAMPLES) == text.count("```console") > 2
 
 
@@ -31,4 +33,4 @@ def test_an_example_is_the_answer(path: str, client: TestClient) -> None:
 
 
 def test_the_document_is_about_this_version() -> None:
-    assert f"`{PREFIX}/openapi.json`" in text_of("docs/api.md")
+    assert f"`{PREFIX}/openapi.json`" in text_of("docs/reference/api.md")

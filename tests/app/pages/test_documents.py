@@ -1,4 +1,4 @@
-"""docs/dashboard.md agrees with the code."""
+"""docs/reference/dashboard.md agrees with the code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ from compile_hud.app.ui.urls import (
 from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.stats.estimates import MAD_TO_SD, TAILS, TAILS_TO_SD
 
-TEXT = " ".join((Path(__file__).parents[3] / "docs" / "dashboard.md").read_text().split())
+TEXT = " ".join(
+    (Path(__file__).parents[3] / "docs" / "reference" / "dashboard.md").read_text().split()
+)
 
 
 @pytest.mark.parametrize(

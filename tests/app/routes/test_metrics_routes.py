@@ -261,7 +261,7 @@ def test_dashboard_of_grafana_asks_for_metrics_that_exist(url: str) -> None:
     dashboard = json.loads((ROOT / "docker/grafana/compile-hud.json").read_text(encoding="utf-8"))
     queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
     queries += [item.get("definition", "") for item in dashboard["templating"]["list"]]
-    text = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "how-to" / "operations.md").read_text(encoding="utf-8")
     named = set(re.findall(r"hud_\w+", " ".join(queries)))
     # The metrics of the document are those of the route.
     assert named - described_in(text) == set()
@@ -278,7 +278,7 @@ def described_in(text: str) -> set[str]:
 
 
 def test_every_metric_is_described(url: str) -> None:
-    text = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "how-to" / "operations.md").read_text(encoding="utf-8")
     store = filled(url)
     opened = Opened(revisions=(Revision(alert=make_alert()), Revision(alert=make_alert("muted"))))
     store.revise_alerts(

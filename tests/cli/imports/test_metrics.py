@@ -291,7 +291,9 @@ def test_a_reference_case_that_was_exported_comes_back_as_any_other(
     report_of(terminal, "out.json")
     assert only_result(terminal).case == replace(case, family="unknown")
     # Without a witness nobody can tell the machine from eager.
-    (row,) = [line for line in text_of("docs/interop.md").splitlines() if line[:7] == "| `v3` "]
+    (row,) = [
+        line for line in text_of("docs/how-to/interop.md").splitlines() if line[:7] == "| `v3` "
+    ]
     assert row == words
     assert f"`{EAGER_OR_MACHINE}`" in row
 

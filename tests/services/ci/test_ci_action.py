@@ -223,7 +223,7 @@ def test_what_cannot_be_told_fails_where_it_should(
 
 def test_the_document_lists_every_input() -> None:
     action = yaml.safe_load(ACTION.read_text(encoding="ascii"))
-    text = (ROOT / "docs" / "ci.md").read_text(encoding="ascii")
+    text = (ROOT / "docs" / "how-to" / "ci.md").read_text(encoding="ascii")
     defaults = re.findall(r"^\| `([a-z-]+)` \|.*\|([^|]*)\|$", text, flags=re.MULTILINE)
     assert [name for name, _ in defaults] == list(action["inputs"])
     for name, default in defaults:
@@ -235,7 +235,7 @@ def test_the_document_lists_every_input() -> None:
 def test_the_snippet_for_gitlab_calls_what_there_is(
     tmp_path: Path, has_baseline: bool, words: SnapshotAssertion
 ) -> None:
-    text = (ROOT / "docs" / "ci.md").read_text(encoding="ascii")
+    text = (ROOT / "docs" / "how-to" / "ci.md").read_text(encoding="ascii")
     (snippet,) = re.findall(r"<!-- gitlab -->\n```yaml\n(.*?)```", text, flags=re.DOTALL)
     script = "\n".join(yaml.safe_load(snippet)["performance"]["script"])
     programs = tmp_path / "bin"

@@ -1,6 +1,6 @@
 """Each metric compared once with an independent source: a plain loop, numpy, another counter.
 
-docs/methodology.md names these tests in its table of every metric.
+docs/explanation/methodology.md names these tests in its table of every metric.
 """
 
 from __future__ import annotations

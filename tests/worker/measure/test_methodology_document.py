@@ -1,4 +1,4 @@
-"""Numbers in docs/methodology.md that also live in code."""
+"""Numbers in docs/explanation/methodology.md that also live in code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from compile_hud.runner.measure.latency import timing
 from compile_hud.runner.measure.resources import counters_step, energy, telemetry
 
 ROOT = Path(__file__).parents[3]
-TEXT = (ROOT / "docs" / "methodology.md").read_text(encoding="ascii")
+TEXT = (ROOT / "docs" / "explanation" / "methodology.md").read_text(encoding="ascii")
 WORDS = " ".join(TEXT.split())
 COLUMNS = "metric, unit, method, clock, formula, missing when, and why, checked against"
 

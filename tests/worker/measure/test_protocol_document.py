@@ -1,4 +1,4 @@
-"""Numbers of the measuring protocol in docs/methodology.md that also live in code."""
+"""Numbers of the measuring protocol in docs/explanation/methodology.md that also live in code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from compile_hud.runner.measure import device
 from compile_hud.runner.measure.latency import steady_state as settling
 from compile_hud.runner.measure.latency import timing
 
-PAGE = Path(__file__).parents[3] / "docs" / "methodology.md"
+PAGE = Path(__file__).parents[3] / "docs" / "explanation" / "methodology.md"
 WORDS = " ".join(PAGE.read_text(encoding="ascii").split())
 
 

@@ -199,7 +199,8 @@ def test_skipped_revisions_next_to_the_step_leave_a_range() -> None:
     assert suspects.num_left == 5
 
 
-# Standard deviations between launches of one build that were measured on CPUs: docs/methodology.md.
+# Standard deviations between launches of one build that were measured on CPUs:
+# docs/explanation/methodology.md.
 Noise = Callable[[np.random.Generator, int], np.ndarray]
 
 
