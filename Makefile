@@ -71,6 +71,7 @@ check: $(VENV)/.installed ## check format, lint, types, import directions, spell
 	@$(BIN)/codespell
 	@for hook in trailing-whitespace end-of-file ascii large-files; do $(BIN)/pre-commit run --all-files $$hook || exit 1; done
 	@$(BIN)/python docs/generate.py --check
+	@$(BIN)/python docs/prose.py --check
 	@$(MKDOCS) build --quiet --strict
 	@$(BIN)/python .ci/audit.py
 

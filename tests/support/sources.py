@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import sys
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -39,10 +40,12 @@ def tree_of(name: str) -> ast.Module:
 
 def module_of(name: str) -> ModuleType:
     """Return a script of the project, which lies in no package, as a module."""
-    spec = importlib.util.spec_from_file_location(Path(name).stem, ROOT / name)
+    spec = importlib.util.spec_from_file_location(f"script_{Path(name).stem}", ROOT / name)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    # Records look up the module that defines them.
+    sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
 

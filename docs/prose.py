@@ -1,0 +1,172 @@
+"""Measure the prose of the documents: `python docs/prose.py` prints a table, `--check` the faults.
+
+Prose is the text of paragraphs and lists. Tables, code, headings and generated parts are not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import statistics
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from markdown_it import MarkdownIt
+
+ROOT = Path(__file__).resolve().parents[1]
+PATTERNS = ("README.md", "docs/**/*.md")
+# Decision records are never edited, so their sentences stay.
+EXCLUDED = ("docs/adr/",)
+MAX_MEAN = 17.0
+MAX_SENTENCE = 35
+MAX_WITHOUT_HEADING = 150
+# The aim is 25,000 for all of them; the ceiling only goes down.
+MAX_TOTAL = 53_000
+# Documents that still break a rule. The set only gets smaller.
+UNREVISED = frozenset(
+    {
+        "README.md",
+        "docs/explanation/judging.md",
+        "docs/explanation/kernels.md",
+        "docs/explanation/methodology.md",
+        "docs/explanation/security.md",
+        "docs/explanation/studies.md",
+        "docs/explanation/studies/architecture.md",
+        "docs/explanation/studies/bert-grid.md",
+        "docs/explanation/studies/families.md",
+        "docs/explanation/studies/moe.md",
+        "docs/explanation/studies/training.md",
+        "docs/explanation/threat-model.md",
+        "docs/how-to/adding-a-metric.md",
+        "docs/how-to/adding-a-model.md",
+        "docs/how-to/bisect.md",
+        "docs/how-to/ci.md",
+        "docs/how-to/deployment.md",
+        "docs/how-to/doctor.md",
+        "docs/how-to/interop.md",
+        "docs/how-to/isolate.md",
+        "docs/how-to/notifications.md",
+        "docs/how-to/release.md",
+        "docs/how-to/scheduling.md",
+        "docs/how-to/upgrading.md",
+        "docs/reference/cli.md",
+        "docs/reference/configuration.md",
+        "docs/reference/dashboard.md",
+        "docs/reference/findings.md",
+        "docs/reference/schema.md",
+        "docs/reference/zoo.md",
+        "docs/tutorial/first-night.md",
+    }
+)
+BANNED = frozenset({"whoever", "nobody", "somebody", "shall", "beside", "told"})
+_GENERATED = re.compile(r"<!-- generated: [a-z-]+ -->.*?<!-- end generated -->", re.DOTALL)
+_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+")
+_WORD = re.compile(r"[^\W_]")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Prose:
+    """The prose of one document: sentences, and numbers of words between two headings."""
+
+    name: str
+    sentences: tuple[str, ...]
+    sections: tuple[int, ...]
+
+    @property
+    def num_words(self) -> int:
+        return sum(map(words_of, self.sentences))
+
+    @property
+    def mean(self) -> float:
+        """Mean number of words of a sentence."""
+        return self.num_words / len(self.sentences) if self.sentences else 0.0
+
+
+def words_of(sentence: str) -> int:
+    """Return the number of words; signs do not count."""
+    return sum(bool(_WORD.search(word)) for word in sentence.split())
+
+
+def prose_of(name: str, text: str) -> Prose:
+    """Return the prose of a Markdown text. Code within a sentence counts as one word."""
+    sentences: list[str] = []
+    sections = [0]
+    tokens = MarkdownIt("commonmark").enable("table").parse(_GENERATED.sub("", text))
+    in_table = in_heading = False
+    for token in tokens:
+        if token.type in ("table_open", "table_close"):
+            in_table = token.type == "table_open"
+        elif token.type in ("heading_open", "heading_close"):
+            in_heading = token.type == "heading_open"
+            if in_heading:
+                sections.append(0)
+        elif token.type == "inline" and not in_table and not in_heading:
+            plain = "".join(
+                " "
+                if child.type in ("softbreak", "hardbreak")
+                else "`x`"
+                if child.type == "code_inline"
+                else child.content
+                if child.type == "text"
+                else ""
+                for child in token.children or ()
+            )
+            parts = [part for part in _END.split(plain) if words_of(part)]
+            sentences += parts
+            sections[-1] += sum(map(words_of, parts))
+    return Prose(name, tuple(sentences), tuple(sections))
+
+
+def documents() -> Iterator[Prose]:
+    """Yield the prose of each document that has any."""
+    for pattern in PATTERNS:
+        for path in sorted(ROOT.glob(pattern)):
+            name = str(path.relative_to(ROOT))
+            if not name.startswith(EXCLUDED):
+                yield prose_of(name, path.read_text(encoding="utf-8"))
+
+
+def faults(prose: Prose) -> Iterator[str]:
+    """Yield the broken rules of a document, each with its sentence."""
+    if prose.mean > MAX_MEAN:
+        yield f"{prose.name}: {prose.mean:.1f} words a sentence, at most {MAX_MEAN:g}"
+    for sentence in prose.sentences:
+        if (number := words_of(sentence)) > MAX_SENTENCE:
+            yield f"{prose.name}: {number} words, at most {MAX_SENTENCE}: {sentence[:100]}"
+        if banned := BANNED & {word.lower() for word in re.findall(r"[A-Za-z]+", sentence)}:
+            yield f"{prose.name}: {', '.join(sorted(banned))}: {sentence[:100]}"
+    for number in prose.sections:
+        if number > MAX_WITHOUT_HEADING:
+            yield f"{prose.name}: {number} words without a heading, at most {MAX_WITHOUT_HEADING}"
+
+
+def figures(rows: Sequence[Prose]) -> str:
+    """Return a table of the documents, the longest first, and their sum."""
+    lines = [f"{'document':42} {'words':>6} {'mean':>5} {'longest':>7} {'faults':>6}"]
+    for row in sorted(rows, key=lambda row: -row.num_words):
+        longest = max(map(words_of, row.sentences), default=0)
+        number = len([*faults(row)])
+        lines.append(f"{row.name:42} {row.num_words:6} {row.mean:5.1f} {longest:7} {number:6}")
+    sentences = [sentence for row in rows for sentence in row.sentences]
+    mean = statistics.mean(map(words_of, sentences))
+    lines.append(f"{'all':42} {sum(row.num_words for row in rows):6} {mean:5.1f}")
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the figures, or with --check the faults; return the exit status."""
+    rows = [*documents()]
+    if "--check" not in arguments:
+        sys.stdout.write(figures(rows))
+        return 0
+    wrong = [fault for row in rows if row.name not in UNREVISED for fault in faults(row)]
+    total = sum(row.num_words for row in rows)
+    if total > MAX_TOTAL:
+        wrong.append(f"all documents: {total} words, at most {MAX_TOTAL}")
+    sys.stderr.writelines(f"{line}\n" for line in wrong)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
