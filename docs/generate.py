@@ -16,7 +16,15 @@ from typing import Any
 
 import click
 
+from compile_hud.app.components.page_frame import POLL_S
+from compile_hud.app.components.trend.window import MAX_POINTS
+from compile_hud.app.data.health import FRESH_S
+from compile_hud.app.data.store import DEFAULT_URL, LOCK_TIMEOUT_S
+from compile_hud.app.ui.charts import LOG_DECADES
+from compile_hud.app.views.kernels.trace_files import MAX_UPLOAD_MB
+from compile_hud.app.views.overview.data import MAX_EVENTS
 from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.summaries import HEARTBEAT_TIMEOUT_S
 from compile_hud.db.schema.markdown import markdown as schema
 from compile_hud.db.schema.migrate import MIGRATIONS
 from compile_hud.db.shared.text import first_line
@@ -25,7 +33,9 @@ from compile_hud.models_zoo.catalog.publications import PUBLICATIONS
 from compile_hud.models_zoo.catalog.spec import ConfigValue
 from compile_hud.models_zoo.catalog.tags import GENERATION_STEP, TAGS
 from compile_hud.models_zoo.catalog.variants import VARIANTS
+from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.findings.registry import table as table_of_findings
+from compile_hud.runner.analysis.stats.estimates import MAD_TO_SD, TAILS, TAILS_TO_SD
 from compile_hud.runner.analysis.studies.catalog import STUDIES
 from compile_hud.runner.cli.main import main as hud
 from compile_hud.runner.config.schema import SETTINGS
@@ -83,6 +93,34 @@ def api() -> str:
                 row.summary,
             )
             for row in ENDPOINTS
+        ),
+    )
+
+
+def dashboard_numbers() -> str:
+    """Return the table of the constants of the dashboard."""
+    width = f"width of the middle {TAILS[1] - TAILS[0]:.0%}"
+    return table(
+        ("number", "value"),
+        (
+            ("store, without `--store`", f"`HUD_DATABASE_URL`, else `{DEFAULT_URL}`"),
+            ("interval of looking for writes", f"{POLL_S:g} s"),
+            ("interval of the page Health", f"{FRESH_S:g} s"),
+            ("lock timeout of a page", f"{LOCK_TIMEOUT_S:g} s"),
+            ("time without heartbeat after which a run is silent", f"{HEARTBEAT_TIMEOUT_S:g} s"),
+            ("events in *Needs attention*", f"{MAX_EVENTS}"),
+            (
+                "points of a trend; of more, extremes and changes are drawn",
+                f"{MAX_POINTS}",
+            ),
+            ("noise band", f"median +- {DEFAULT_CONFIG.noise_band_sds:g} robust SD"),
+            (
+                "robust SD",
+                f"the larger of {MAD_TO_SD} x MAD and {TAILS_TO_SD:.4g} x the {width}",
+            ),
+            ("points of a noise band, at least", f"{DEFAULT_CONFIG.min_baseline_points}"),
+            ("range of an axis from which it is logarithmic", f"{LOG_DECADES} decades"),
+            ("size of a trace file", f"{MAX_UPLOAD_MB} MB"),
         ),
     )
 
@@ -356,6 +394,7 @@ def upgrades() -> str:
 
 GENERATORS: dict[str, Callable[[], str]] = {
     "api": api,
+    "dashboard-numbers": dashboard_numbers,
     "commands": commands,
     "decisions": decisions,
     "findings": findings,

@@ -22,7 +22,7 @@ MAX_MEAN = 17.0
 MAX_SENTENCE = 35
 MAX_WITHOUT_HEADING = 150
 # The aim is 25,000 for all of them; the ceiling only goes down.
-MAX_TOTAL = 53_000
+MAX_TOTAL = 49_100
 # Documents that still break a rule. The set only gets smaller.
 UNREVISED = frozenset(
     {
@@ -52,7 +52,6 @@ UNREVISED = frozenset(
         "docs/how-to/upgrading.md",
         "docs/reference/cli.md",
         "docs/reference/configuration.md",
-        "docs/reference/dashboard.md",
         "docs/reference/findings.md",
         "docs/reference/schema.md",
         "docs/reference/zoo.md",

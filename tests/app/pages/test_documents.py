@@ -4,62 +4,101 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from pathlib import Path
 
 import pytest
 
-from compile_hud.app.components.page_frame import POLL_S
 from compile_hud.app.components.trend.legend import NOISE_TEXT
-from compile_hud.app.data import store
-from compile_hud.app.ui.charts import LOG_DECADES
-from compile_hud.app.ui.urls import (
-    DEFAULT_SERIES_METRIC,
-    OVERVIEW_METRICS,
-    AlertsState,
-    OverviewState,
-    RunPageState,
-    RunsState,
-    SeriesState,
-)
+from compile_hud.app.main import VIEWS
+from compile_hud.app.ui import urls
+from compile_hud.db.records.metrics import CACHES
 from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
-from compile_hud.runner.analysis.stats.estimates import MAD_TO_SD, TAILS, TAILS_TO_SD
+from compile_hud.runner.analysis.trends.records import DIMENSIONS
+from tests.support.sources import text_of
 
-TEXT = " ".join(
-    (Path(__file__).parents[3] / "docs" / "reference" / "dashboard.md").read_text().split()
-)
-
-
-@pytest.mark.parametrize(
-    ("page", "state"),
-    [
-        ("overview", OverviewState),
-        ("alerts", AlertsState),
-        ("series", SeriesState),
-        ("run", RunPageState),
-        ("runs", RunsState),
-    ],
-)
-def test_every_url_parameter_is_documented(page: str, state: type) -> None:
-    cells = re.findall(rf"\| {page} \| ([^|]*) \|", TEXT)
-    documented = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
-    assert documented == {item.name for item in dataclasses.fields(state)}
-
-
-def test_metrics_and_defaults_are_documented() -> None:
-    metrics = ", ".join(f"`{name}`" for name in OVERVIEW_METRICS)
-    assert f"| {metrics} | `speedup`, or `latency_s` where that is all there is |" in TEXT
-    assert f"any metric of the case | `{DEFAULT_SERIES_METRIC}` |" in TEXT
+TEXT = text_of("docs/reference/dashboard.md")
+STATES = {
+    "overview": urls.OverviewState,
+    "trends": urls.TrendsState,
+    "modes": urls.ModesState,
+    "models": urls.ModelsState,
+    "model": urls.ModelState,
+    "alerts": urls.AlertsState,
+    "series": urls.SeriesState,
+    "run": urls.RunPageState,
+    "runs": urls.RunsState,
+    "kernels": urls.KernelsState,
+    "kernel-diff": urls.KernelDiffState,
+    "search": urls.SearchState,
+    "compare": urls.CompareState,
+    "revisions": urls.RevisionsState,
+    "release": urls.ReleaseState,
+    "studies": urls.StudiesState,
+    "health": urls.HealthState,
+    "receivers": urls.ReceiversState,
+    "settings": urls.SettingsState,
+}
 
 
-def test_numbers_are_those_of_the_code() -> None:
-    assert POLL_S == 2
-    assert "every two seconds" in TEXT
-    assert f"for more than {store.LOCK_TIMEOUT_S:.0f} seconds" in TEXT
-    assert f"+- {DEFAULT_CONFIG.noise_band_sds:.0f} robust standard deviations" in TEXT
-    middle = f"the middle {100 * (TAILS[1] - TAILS[0]):.0f} %"
-    assert f"the larger of {MAD_TO_SD} x the median absolute deviation" in TEXT
-    assert f"and 1 / {1 / TAILS_TO_SD:.5g} of the width of {middle})" in TEXT
-    assert f"span more than {LOG_DECADES} decades" in TEXT
+def cells(page: str) -> dict[str, tuple[str, str]]:
+    """Return value and default of each parameter that the table of URLs has for a page."""
+    rows = re.findall(
+        r"^\| ([a-z-]+(?:, [a-z-]+)*) \| (`[^|]*) \| ([^|]*) \| ([^|]*) \|", TEXT, re.M
+    )
+    return {
+        name: (value, default)
+        for pages, names, value, default in rows
+        if page in pages.split(", ")
+        for name in re.findall(r"`(\w+)`", names)
+    }
+
+
+def test_each_page_has_a_section_or_is_named_in_one() -> None:
+    text = TEXT.lower()
+    unnamed = {
+        view.path
+        for view in VIEWS
+        if f"\n### {view.path.replace('-', ' ')}\n" not in text and f"(`/{view.path}`)" not in text
+    }
+    # The heading is the plural; the search has no section.
+    assert unnamed == {"release"}
+    assert "\n### Releases\n" in TEXT
+
+
+@pytest.mark.parametrize("page", [view.path for view in VIEWS])
+def test_every_url_parameter_is_documented(page: str) -> None:
+    assert set(cells(page)) == {item.name for item in dataclasses.fields(STATES[page])}
+
+
+@pytest.mark.parametrize("page", [view.path for view in VIEWS])
+def test_values_of_a_url_parameter_are_those_of_the_code(page: str) -> None:
+    expected = {
+        "range": urls.RANGES,
+        "tab": urls.CASE_TABS,
+        "heat": urls.MATRIX_HEATS,
+        "only": urls.MATRIX_FILTERS,
+        "trend": urls.OVERVIEW_TRENDS,
+        "scale": urls.SCALES,
+        "cache": CACHES,
+        "by": DIMENSIONS,
+    }
+    documented = cells(page)
+    for name in expected.keys() & documented.keys():
+        assert tuple(re.findall(r"`(\w+)`", documented[name][0])) == expected[name], name
+
+
+@pytest.mark.parametrize("page", [view.path for view in VIEWS])
+def test_default_of_a_url_parameter_is_that_of_the_code(page: str) -> None:
+    state = STATES[page]
+    for item in dataclasses.fields(state):
+        default = cells(page)[item.name][1]
+        if item.default:
+            assert f"`{item.default}`" in default, item.name
+
+
+def test_metrics_of_the_overview_are_documented() -> None:
+    metrics = ", ".join(f"`{name}`" for name in urls.OVERVIEW_METRICS)
+    assert cells("overview")["metric"] == (metrics, "`speedup`, else `latency_s`")
+
+
+def test_the_legend_of_a_trend_has_the_noise_band_of_the_detector() -> None:
     assert f"+- {DEFAULT_CONFIG.noise_band_sds:.0f} robust SD" in NOISE_TEXT
-    assert f"from {DEFAULT_CONFIG.min_baseline_points} points on" in TEXT
-    assert store.DEFAULT_URL == "duckdb:///.hud/store.duckdb"
