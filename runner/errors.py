@@ -25,6 +25,7 @@ RunnerError
 |-- TraceError              a profiler's trace cannot be read; the message has file and byte
 |-- ProfilerFailed          an external profiler ended with an error
 |-- DashboardUnavailable    the dashboard is not installed or its port is taken
+|-- ServiceError            systemd cannot run the service, or not with such a unit
 |-- AgentsUnavailable       the SDK of the Model Context Protocol is not installed
 `-- RunInterrupted          Ctrl-C or a signal ended the run
 """
@@ -132,6 +133,10 @@ class ProfilerFailed(RunnerError):
 
 class DashboardUnavailable(RunnerError):
     """The dashboard cannot be served."""
+
+
+class ServiceError(RunnerError):
+    """The service of a user cannot be installed or removed."""
 
 
 class AgentsUnavailable(RunnerError):

@@ -150,6 +150,12 @@ _TABLE = {
             "Run the schedules of hud.toml and queued jobs until Ctrl-C.",
         ),
         ("sign-in", "serve", "sign_in", "Print a link that signs you in to the running dashboard."),
+        (
+            "service",
+            "service.command",
+            "service_group",
+            "Run `hud up` as a service of systemd.",
+        ),
         ("doctor", "doctor", "doctor", "Check the requirements of a run and the sources of noise."),
         ("demo", "maintenance", "demo", "Create a demo store with synthetic data."),
         (
