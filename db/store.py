@@ -397,10 +397,20 @@ class Store:
         with self.write() as connection:
             jobs.end_job(connection, job_id, run_id=run_id, state=JobState(state), reason=reason)
 
-    def put_job_back(self, job_id: str, *, due_at: datetime, reason: str) -> None:
-        """Queue a leased job again for `due_at`; raise NotFoundError without such a job."""
+    def put_job_back(
+        self, job_id: str, *, due_at: datetime, reason: str, counts: bool = True
+    ) -> None:
+        """Queue a leased job again for `due_at`; raise NotFoundError without such a job.
+
+        Unless the attempt `counts`, the job has as many attempts left as before it.
+        """
         with self.write() as connection:
-            jobs.put_back(connection, job_id, due_at=due_at, reason=reason)
+            jobs.put_back(connection, job_id, due_at=due_at, reason=reason, counts=counts)
+
+    def has_due_run(self, *, machine: str | None) -> bool:
+        """Return whether a run on `machine` is queued and due."""
+        with self.read() as connection:
+            return jobs.has_due_run(connection, machine=machine, at=self._now())
 
 
 # Databases with tables and no rows. Creating one takes 30 ms, and a command reads dozens of times.

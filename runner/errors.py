@@ -8,7 +8,8 @@ RunnerError
 |   |-- DeviceUnavailable   the device has disappeared since the run began
 |   `-- DiskFull            workers have no room for their results
 |-- BisectError             there is nothing to search, or nothing to search with
-|   `-- RevisionUnusable    one revision cannot be built or started; the search goes on
+|   |-- RevisionUnusable    one revision cannot be built or started; the search goes on
+|   `-- SearchImpossible    an alert has no revisions that a search could measure
 |-- ToolchainError          a toolchain cannot be built or removed
 |-- ResumeError             an interrupted run cannot be continued here
 |-- LockUnavailable         a lock file cannot be made, or is not safe to use
@@ -69,6 +70,10 @@ class BisectError(RunnerError):
 
 class RevisionUnusable(BisectError):
     """A revision cannot be built, checked out or started."""
+
+
+class SearchImpossible(BisectError):
+    """An alert has no revisions between its bounds that a search could measure."""
 
 
 class ToolchainError(RunnerError):

@@ -36,6 +36,7 @@ class AlertText:
     - `url`: the relative URL of that series.
     - `bounds`: the revisions on both sides of the change, each with its time.
     - `confirmation`: the result of re-measuring the alert, "" without one.
+    - `bisection`: the result of the search for its revision, "" before one.
     - `style`: the class of the change in theme.py.
     """
 
@@ -51,6 +52,7 @@ class AlertText:
     url: str
     bounds: str
     confirmation: str
+    bisection: str
     style: str
 
 
@@ -85,6 +87,7 @@ def alert_text(alert: Alert) -> AlertText:
         ),
         bounds=_bounds(alert),
         confirmation=_confirmation(alert),
+        bisection=str((alert.bisection or {}).get("text", "")),
         style=VERDICT_STYLES.get(alert.verdict, ""),
     )
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Row, delete, exists, insert, or_, select, true, update
+from sqlalchemy import ColumnElement, Row, delete, exists, insert, not_, or_, select, true, update
 from sqlalchemy.engine import Connection
 
 from compile_hud.db.errors import NotFoundError
@@ -24,6 +24,8 @@ MAX_ATTEMPTS: Final = 3
 
 # The suite of a job for a single case is this before the key of the case.
 _ONE_CASE: Final = "case "
+# The suite of a job that searches the revision behind an alert is this before the alert's id.
+_SEARCH: Final = "bisect "
 
 
 def suite_of_case(case_key: str) -> str:
@@ -34,6 +36,16 @@ def suite_of_case(case_key: str) -> str:
 def case_of_suite(suite: str) -> str:
     """Return the key of the case that a job with this suite requests, "" for a whole suite."""
     return suite.removeprefix(_ONE_CASE) if suite.startswith(_ONE_CASE) else ""
+
+
+def suite_of_search(alert_id: str) -> str:
+    """Return the suite of a job that searches the revision behind an alert."""
+    return f"{_SEARCH}{alert_id}"
+
+
+def alert_of_suite(suite: str) -> str:
+    """Return the id of the alert that a job with this suite is about, "" for a run."""
+    return suite.removeprefix(_SEARCH) if suite.startswith(_SEARCH) else ""
 
 
 class JobState(StrEnum):
@@ -139,6 +151,18 @@ def has_due_job(connection: Connection, *, machine: str | None, at: datetime) ->
     return bool(connection.execute(select(is_due)).scalar())
 
 
+def has_due_run(connection: Connection, *, machine: str | None, at: datetime) -> bool:
+    """Return whether a job for a run on `machine` is queued and due; searches wait for it."""
+    is_due = exists().where(
+        JobTable.c.state == JobState.QUEUED, _is_due(at), _is_for(machine), not_(_is_search())
+    )
+    return bool(connection.execute(select(is_due)).scalar())
+
+
+def _is_search() -> ColumnElement[bool]:
+    return JobTable.c.suite.startswith(_SEARCH, autoescape=True)
+
+
 def _is_for(machine: str | None) -> ColumnElement[bool]:
     """Return the condition that the scheduler of `machine` may take a job; None takes all."""
     if machine is None:
@@ -154,7 +178,7 @@ def _is_due(at: datetime) -> ColumnElement[bool]:
 def take_job(
     connection: Connection, *, machine: str | None, at: datetime, lease_s: float
 ) -> Job | None:
-    """Lease the oldest free job for `machine`, None without one.
+    """Lease the oldest free job for `machine`, None without one; runs go before searches.
 
     It may take jobs for any machine, and jobs for machines that never had a scheduler, which are
     nodes of its cluster. None takes all jobs. A job whose holder has ended is taken again, and
@@ -162,7 +186,7 @@ def take_job(
     until `lease_s` after the last renewal.
     """
     is_free = JobTable.c.state.in_(OPEN_STATES) & _is_due(at) & _is_for(machine)
-    jobs = select(JobTable).where(is_free).order_by(JobTable.c.enqueued_at)
+    jobs = select(JobTable).where(is_free).order_by(_is_search(), JobTable.c.enqueued_at)
     for row in connection.execute(jobs).all():
         if row.state == JobState.LEASED and _is_leased(row, at=at, lease_s=lease_s):
             continue
@@ -203,9 +227,23 @@ def end_job(
     _change(connection, job_id, run_id=run_id, state=state, reason=reason)
 
 
-def put_back(connection: Connection, job_id: str, *, due_at: datetime, reason: str) -> None:
-    """Queue a job again for `due_at`; raise NotFoundError without one."""
-    _change(connection, job_id, state=JobState.QUEUED, due_at=due_at, reason=reason, holder=None)
+def put_back(
+    connection: Connection, job_id: str, *, due_at: datetime, reason: str, counts: bool = True
+) -> None:
+    """Queue a job again for `due_at`; raise NotFoundError without one.
+
+    Unless the attempt `counts`, the job has as many attempts left as before it.
+    """
+    values: dict[str, object] = {} if counts else {"num_attempts": JobTable.c.num_attempts - 1}
+    _change(
+        connection,
+        job_id,
+        state=JobState.QUEUED,
+        due_at=due_at,
+        reason=reason,
+        holder=None,
+        **values,
+    )
 
 
 def put_live_log(connection: Connection, run_id: str, *, log: LiveLog | None, at: datetime) -> None:

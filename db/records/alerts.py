@@ -60,7 +60,8 @@ class Alert:
     empty one has no event. `owner`, `muted_until` and `note` (the reason of the last change) come
     from people. `is_confirmed` and `confirmation` (JSON: the re-measurement) are None without a
     re-measurement. `environment_diff` (JSON: last good against first bad run) is None without a
-    comparison.
+    comparison. `bisection` (JSON: the search for its revision, docs/how-to/bisect.md)
+    is None before one.
     """
 
     id: str
@@ -92,6 +93,7 @@ class Alert:
     note: str = ""
     confirmation: Mapping[str, Any] | None = None
     environment_diff: Mapping[str, Any] | None = None
+    bisection: Mapping[str, Any] | None = None
 
     def to_json(
         self,
@@ -141,6 +143,7 @@ class Alert:
                 "noise": noise,
                 "findings": list(findings),
                 "memory": list(memory),
+                "bisection": self.bisection,
             },
             "event_id": self.event_id,
             "owner": self.owner,

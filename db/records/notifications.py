@@ -23,6 +23,8 @@ class AlertChangeKind(StrEnum):
     WORSENED = "worsened"
     REOPENED = "reopened"
     FIXED = "fixed"
+    # The search for the revision behind the alert has a result.
+    BISECTED = "bisected"
     # This kind is about no change: it lists open and fixed alerts.
     WEEKLY = "weekly"
     # This kind is about no alert: it is a test message to a receiver.

@@ -344,6 +344,7 @@ def alert_values(alert: Alert) -> Values:
         "note": one_line(alert.note) or None,
         "confirmation": clean_json(alert.confirmation),
         "environment_diff": clean_json(alert.environment_diff),
+        "bisection": clean_json(alert.bisection),
     }
 
 
@@ -381,6 +382,7 @@ def alert_record(row: Any) -> Alert:
         note=row.note or "",
         confirmation=row.confirmation,
         environment_diff=row.environment_diff,
+        bisection=row.bisection,
     )
 
 

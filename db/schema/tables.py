@@ -416,6 +416,7 @@ class AlertColumns(TypedColumns):
     note = Column(Text)
     confirmation = Column(JSON(none_as_null=True))
     environment_diff = Column(JSON(none_as_null=True))
+    bisection = Column(JSON(none_as_null=True))
 
 
 AlertTable = _table("alerts", AlertColumns)

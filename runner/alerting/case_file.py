@@ -66,7 +66,7 @@ _README = """\
 samples. `hud compare before.json after.json` compares both runs.
 
 Revisions: {before} to {after}
-{commits}"""
+{commits}{search}"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,6 +266,7 @@ def _readme(alert: Alert, runs: Mapping[str, RunDocument]) -> str:
         before=revisions.get("before", "unknown"),
         after=revisions.get("after", "unknown"),
         commits=link if is_other else "",
+        search=f"Search: {alert.bisection['text']}\n" if alert.bisection else "",
     )
 
 

@@ -84,7 +84,8 @@ class Bisection:
 
     `origin` is the source of the revisions, by texts that depend on the axis. `metric` is None for
     the device's main time. `ends` compares the two ends. `check` compares the first bad revision
-    with the last good one if no step did.
+    with the last good one if no step did. `alert_id` is the alert whose change it searches, empty
+    for a search by hand. `spent_s` are the seconds of its launches.
     """
 
     id: str
@@ -100,6 +101,8 @@ class Bisection:
     ends: Reading | None = None
     steps: tuple[BisectStep, ...] = ()
     check: Reading | None = None
+    alert_id: str = ""
+    spent_s: float = 0.0
 
     @property
     def suspects(self) -> Suspects:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.records.results import Outcome
 from compile_hud.db.shared.model_code import code_change_text
 from compile_hud.runner.analysis.comparison.bisection import (
@@ -43,24 +44,28 @@ from compile_hud.runner.execution.paired_launches import (
 from compile_hud.runner.system.interrupts import Interrupts
 from compile_hud.runner.system.locks import device_lock
 
+METRICS_OF_SEARCH = (OUTCOME, *(name for name, row in METRICS.items() if row.is_judged))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BisectDependencies:
     """The dependencies of a bisection; tests replace them.
 
-    `keep` gets the state after each step.
+    `keep` gets the state after each step. `is_paused` is called before each one and ends the search
+    for now.
     """
 
     keep: Callable[[Bisection], None]
     lock_dir: Path
     now: Callable[[], datetime]
     notify: Notify
+    is_paused: Callable[[Bisection], bool] = lambda _bisection: False
 
 
 def bisect(
     bisection: Bisection, *, revisions: Revisions, dependencies: BisectDependencies
 ) -> Bisection:
-    """Continue `bisection` to its end and return it.
+    """Continue `bisection` to its end, or to a pause, and return it.
 
     Raises BisectError if an end cannot be measured, ExecutorError if no worker host can be started,
     and RunInterrupted after a stop. The state up to then is stored.
@@ -106,14 +111,20 @@ class _Search:
         dependencies = self._dependencies
         dependencies.keep(self._known)
         if self._known.ends is None:
+            if dependencies.is_paused(self._known):
+                return self._known
             self._measure_ends()
         assert self._known.ends is not None
         if self._known.ending in (BisectEnding.SAME_ENDS, BisectEnding.UNCLEAR_ENDS):
             return self._known
         self._say(ends_text(self._known))
         while (index := next_index(self._known.suspects)) is not None:
+            if dependencies.is_paused(self._known):
+                return self._known
             self._take_step(index)
         if self._known.evidence is None:
+            if dependencies.is_paused(self._known):
+                return self._known
             self._check()
         suspects = self._known.suspects
         self._revisions.keep_only((suspects.last_good, suspects.first_bad))
@@ -205,7 +216,7 @@ class _Search:
             device_lock(case.device, lock_dir=self._dependencies.lock_dir, notify=notify),
             self._interrupts.deferred(self._revisions.cancel),
         ):
-            num_pairs = 0
+            num_pairs, started_at = 0, self._dependencies.now()
 
             def on_pair(number: int) -> None:
                 nonlocal num_pairs
@@ -219,9 +230,11 @@ class _Search:
                 on_pair=on_pair,
                 is_enough=is_enough,
             )
+            spent_s = (self._dependencies.now() - started_at).total_seconds()
         # The results of a killed launch mean nothing.
         if self._interrupts.were_requested():
             raise RunInterrupted("stopped")
+        self._known = replace(self._known, spent_s=self._known.spent_s + spent_s)
         reading = _read(pair, metric)
         kernels = kernel_summary(pair, is_slower=(reading.ratio or 1.0) > 1)
         return replace(

@@ -21,6 +21,7 @@ from compile_hud.db.shared.local_sign_in import load_links
 from compile_hud.db.shared.logging import FORMAT_VARIABLE, is_journal
 from compile_hud.models_zoo.catalog.errors import UnknownNameError
 from compile_hud.runner.alerting.notifier import make_planner, send_waiting
+from compile_hud.runner.cli.bisect.alert_search import AlertSearches
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.cli.progress import log_format, new_progress
@@ -377,6 +378,7 @@ def _work(
             judge=functools.partial(judge, workspace=workspace),
             send_notifications=functools.partial(send_waiting, workspace, notify=notify),
             check_interrupt=check,
+            searcher=AlertSearches(workspace=workspace, notify=notify),
             build_toolchain=functools.partial(
                 build_again,
                 state_dir=config.state_dir,

@@ -52,6 +52,8 @@ class Config:
     # None is the default of the device.
     compile_ahead: int | None
     confirm_share: float
+    bisects_alerts: bool
+    bisect_s: float
     toolchains: Mapping[str, Path]
     suites: Mapping[str, Suite]
     schedules: Mapping[str, Schedule]
@@ -154,6 +156,8 @@ def parse_config(
         wait_idle_s=run.wait_idle,
         compile_ahead=run.compile_ahead,
         confirm_share=run.confirm_share,
+        bisects_alerts=sections.alerts.bisect,
+        bisect_s=60.0 * sections.alerts.bisect_minutes,
         toolchains=toolchains,
         suites=suites,
         schedules=_schedules(

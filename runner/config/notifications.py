@@ -229,7 +229,7 @@ class RouteSection(ConfigSection):
         description="`regression`, `improvement`, `inconclusive` (noisier than before).",
     )
     news: Annotated[tuple[str, ...], some_of(NOTIFIED_KINDS)] = Field(
-        _ROUTE.news, description="`opened`, `worsened`, `reopened`, `fixed`."
+        _ROUTE.news, description="`opened`, `worsened`, `reopened`, `fixed`, `bisected`."
     )
     imported: Flag = Field(
         False, description="Whether alerts of histories that `hud import` stored are told too."

@@ -113,6 +113,17 @@ class MachineSection(ConfigSection):
     )
 
 
+class AlertsSection(ConfigSection):
+    bisect: Flag = Field(
+        False,
+        description="Whether each confirmed regression queues a search for the revision behind it"
+        " ([how](../how-to/bisect.md#alerts)).",
+    )
+    bisect_minutes: Annotated[Count, Unit("minute")] = Field(
+        60, description="Minutes that the launches of one such search may take."
+    )
+
+
 class _LaunchesSection(ConfigSection):
     """A section with numbers of launches."""
 
@@ -279,6 +290,7 @@ class HudToml(ConfigSection):
     samples: SamplesSection = SamplesSection.model_construct()
     machine: MachineSection = MachineSection.model_construct()
     run: RunSection = RunSection.model_construct()
+    alerts: AlertsSection = AlertsSection.model_construct()
     toolchains: dict[str, Interpreter] = Field(
         {},
         description="A name and the Python interpreter with the torch to measure."

@@ -65,14 +65,23 @@ def _kind(before: Alert | None, alert: Alert) -> AlertChangeKind | None:
         return None
     if alert.state is AlertState.FIXED:
         return AlertChangeKind.FIXED
+    if alert.state in ONGOING and is_bisected(alert) and not is_bisected(before):
+        return AlertChangeKind.BISECTED
     got_worse = SEVERITY_RANKS.index(severity_of(alert)) > SEVERITY_RANKS.index(severity_of(before))
     return AlertChangeKind.WORSENED if alert.state in ONGOING and got_worse else None
+
+
+def is_bisected(alert: Alert) -> bool:
+    """Return whether launches were compared in a search for the revision behind `alert`."""
+    return bool((alert.bisection or {}).get("bisection_id"))
 
 
 def _stamp(kind: AlertChangeKind, alert: Alert) -> str:
     """Return a stable key of this change among the changes of its kind."""
     if kind is AlertChangeKind.OPENED:
         return alert.first_bad.run_id
+    if kind is AlertChangeKind.BISECTED:
+        return str((alert.bisection or {}).get("bisection_id"))
     if kind is AlertChangeKind.WORSENED:
         # Each severity counts once, even if the change oscillates about its limit.
         return f"{alert.first_bad.run_id} {severity_of(alert)}"

@@ -40,9 +40,14 @@ _WORDS = {
     AlertChangeKind.WORSENED: "Worse",
     AlertChangeKind.REOPENED: "Regressed again",
     AlertChangeKind.FIXED: "Fixed",
+    AlertChangeKind.BISECTED: "Bisected",
     AlertChangeKind.WEEKLY: "Weekly",
     AlertChangeKind.TEST: "Test",
 }
+
+
+# Of these a settled state says more than the change.
+_NEW_KINDS = (AlertChangeKind.OPENED, AlertChangeKind.REOPENED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +151,7 @@ def _headline(item: Item) -> str:
     A worsened alert may have been acknowledged before and still counts as worsened.
     """
     states = {alert["state"] for alert in item.alerts}
-    is_new = item.notification.kind in (AlertChangeKind.OPENED, AlertChangeKind.REOPENED)
+    is_new = item.notification.kind in _NEW_KINDS
     settled = _SETTLED | ({str(AlertState.ACKNOWLEDGED)} if is_new else set())
     if len(states) == 1 and states <= settled:
         return str(*states).capitalize()
@@ -232,8 +237,14 @@ def _findings(alert: Mapping[str, Any]) -> str:
     return f"new findings: {', '.join(new)}" if new else ""
 
 
-# The order in a message: first bad revision, cause, other changes, findings, kernels.
-_SHARED = (_first_bad, _cause, _other_changes, _findings, _kernels)
+def _bisection(alert: Mapping[str, Any]) -> str:
+    """Return the result of the search for the revision, "" before one."""
+    document = alert["cause"].get("bisection")
+    return f"bisect: {_short(str(document['text']))}" if document else ""
+
+
+# The order in a message: first bad revision, its search, cause, other changes, findings, kernels.
+_SHARED = (_first_bad, _bisection, _cause, _other_changes, _findings, _kernels)
 
 
 def _short(text: str, *, limit: int = _PART_LENGTH) -> str:

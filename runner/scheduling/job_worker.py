@@ -11,7 +11,7 @@ from functools import partial
 from typing import Protocol
 
 from compile_hud.db.errors import StoreError
-from compile_hud.db.jobs.queue import MAX_ATTEMPTS, Job, JobState, case_of_suite
+from compile_hud.db.jobs.queue import MAX_ATTEMPTS, Job, JobState, alert_of_suite, case_of_suite
 from compile_hud.db.queries.results import load_document
 from compile_hud.db.queries.runs import load_last_measured, load_runs_of_plan, load_triggered
 from compile_hud.db.records.results import Case, Run, RunDocument, RunState
@@ -20,6 +20,7 @@ from compile_hud.models_zoo.catalog.errors import UnknownNameError
 from compile_hud.runner.config.schedules import ExecutorKind, Schedule
 from compile_hud.runner.config.suite_names import check_suite
 from compile_hud.runner.errors import (
+    BisectError,
     ExecutorError,
     LockUnavailable,
     ResumeError,
@@ -84,6 +85,18 @@ class InterruptCheck(Protocol):
         ...
 
 
+class AlertSearcher(Protocol):
+    """Searches the revisions behind alerts."""
+
+    def search(self, alert_id: str, *, is_run_due: Callable[[], bool]) -> bool:
+        """Search, and return whether it has ended: it pauses between steps for a due run."""
+        ...
+
+    def give_up(self, alert_id: str, *, reason: str) -> None:
+        """Store in the alert why its search failed; raise StoreError."""
+        ...
+
+
 class ToolchainBuilder(Protocol):
     """Builds a toolchain again."""
 
@@ -117,6 +130,7 @@ class JobServices:
     send_notifications: NotificationSender
     check_interrupt: InterruptCheck = lambda: None
     build_toolchain: ToolchainBuilder = lambda _toolchain: None
+    searcher: AlertSearcher | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,13 +182,7 @@ class JobWorker:
 
         Raises RunInterrupted after a signal; the next start continues the job.
         """
-        store = self.workspace.store()
-        # The scheduler may have requests in memory that the disk did not accept.
-        requests = (
-            self.scheduler.requests
-            if self.scheduler is not None
-            else JobRequests(self.workspace.config.state_dir / "jobs")
-        )
+        store, requests = self.workspace.store(), self._requests()
         while True:
             try:
                 if error_text := self._apply_pending(store):
@@ -187,6 +195,12 @@ class JobWorker:
             if job is None:
                 return error_text
             self._run_job(job, store)
+
+    def _requests(self) -> JobRequests:
+        """Return the requests on their way; the scheduler may have some in memory alone."""
+        if self.scheduler is not None:
+            return self.scheduler.requests
+        return JobRequests(self.workspace.config.state_dir / "jobs")
 
     def _run_job(self, job: Job, store: Store) -> None:
         self.services.notify(
@@ -203,8 +217,14 @@ class JobWorker:
         run_id, state, reason, judge = None, JobState.FAILED, "", None
         try:
             with heartbeat(lambda: _renew(job, store), every_s=RENEW_EVERY_S):
-                run_id = self._execute(job, store)
-            state, judge = JobState.DONE, partial(self._judge_stored, job, run_id, store)
+                if alert_id := alert_of_suite(job.suite):
+                    if not self._search(alert_id, store):
+                        self._yield_to_run(job, store)
+                        return
+                    state = JobState.DONE
+                else:
+                    run_id = self._execute(job, store)
+                    state, judge = JobState.DONE, partial(self._judge_stored, job, run_id, store)
         except RunInterrupted:
             raise
         except TRANSIENT_ERRORS as error:
@@ -221,11 +241,39 @@ class JobWorker:
             logger.exception("job %s failed", job.dedupe_key)
             reason = f"a defect of Compile HUD: {error!r}"
             self._warn(f"job {job.dedupe_key} failed by a defect of Compile HUD; see the log")
+
+        def end() -> None:
+            if state is JobState.FAILED:
+                self._give_up(job, reason)
+            store.finish_job(job.id, run_id=run_id, state=state, reason=reason)
+
+        self._apply(job, PendingUpdate(apply=end, judge=judge))
+
+    def _give_up(self, job: Job, reason: str) -> None:
+        alert_id, searcher = alert_of_suite(job.suite), self.services.searcher
+        if alert_id and searcher is not None:
+            searcher.give_up(alert_id, reason=reason)
+
+    def _search(self, alert_id: str, store: Store) -> bool:
+        machine, searcher = self.workspace.config.machine, self.services.searcher
+        if searcher is None:
+            raise BisectError("this process does not search the revisions behind alerts")
+
+        def is_run_due() -> bool:
+            # The thread of the scheduler only writes files.
+            self._requests().flush(store, machine=machine)
+            return store.has_due_run(machine=machine)
+
+        return searcher.search(alert_id, is_run_due=is_run_due)
+
+    def _yield_to_run(self, job: Job, store: Store) -> None:
+        reason = "a run is due; the search continues after it"
+        self.services.notify(LogMessage(text=f"job {job.dedupe_key}: {reason}"))
+        now = self.workspace.dependencies.now()
         self._apply(
             job,
             PendingUpdate(
-                apply=lambda: store.finish_job(job.id, run_id=run_id, state=state, reason=reason),
-                judge=judge,
+                apply=lambda: store.put_job_back(job.id, due_at=now, reason=reason, counts=False)
             ),
         )
 

@@ -229,6 +229,7 @@ ALERTS = st.builds(
     note=LINES,
     confirmation=st.none() | JSON_OBJECTS,
     environment_diff=st.none() | JSON_OBJECTS,
+    bisection=st.none() | JSON_OBJECTS,
 )
 CHANGES = st.builds(
     AlertChange,

@@ -30,6 +30,7 @@ def _lines(alert: Alert, text: AlertText) -> Iterator[str]:
     for name, value in (
         ("cause", alert.cause_text),
         ("re-measured", text.confirmation),
+        ("bisect", text.bisection),
         ("note", alert.note),
     ):
         if value:

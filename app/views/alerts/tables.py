@@ -75,6 +75,8 @@ def alert_facts(page: AlertPage, *, now: datetime) -> str:
         pairs.append(("fails now", Cell(text=page.fails_now, style="whole")))
     if text.confirmation:
         pairs.append(("re-measured", Cell(text=text.confirmation, style="whole")))
+    if text.bisection:
+        pairs.append(("bisect", Cell(text=text.bisection, style="whole")))
     if alert.note:
         pairs.append(("note", Cell(text=alert.note, style="whole")))
     return key_values(pairs)

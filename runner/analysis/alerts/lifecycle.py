@@ -293,7 +293,7 @@ def _mute_ended(detected: Alert, stored: Alert) -> bool:
 def _with_evidence(alert: Alert, stored: Alert) -> Alert:
     known = {
         name: getattr(stored, name)
-        for name in ("is_confirmed", "confirmation", "environment_diff")
+        for name in ("is_confirmed", "confirmation", "environment_diff", "bisection")
         if getattr(alert, name) is None
     }
     # With both runs in the store the text of a level is complete. Otherwise it is only the start of

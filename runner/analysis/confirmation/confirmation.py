@@ -146,6 +146,7 @@ def _with_decisions(alert: Alert, known: Alert | None) -> Alert:
         owner=known.owner,
         muted_until=known.muted_until,
         note=known.note,
+        bisection=known.bisection,
     )
 
 

@@ -115,6 +115,7 @@ def print_alert(
         *_kernel_facts(kernels),
         *([("fails now", fails_now)] if fails_now else []),
         ("again", conclusion_text(alert) if alert.confirmation else "-"),
+        *([("bisect", str(alert.bisection["text"]))] if alert.bisection else []),
         ("repro", repro_command(alert.case, toolchain=alert.toolchain)),
     ]
     console = stdout()

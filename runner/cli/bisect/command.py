@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
 from compile_hud.db.errors import RecordError
-from compile_hud.db.records.metrics import METRICS
 from compile_hud.runner.analysis.comparison.bisection import verdict_of
-from compile_hud.runner.analysis.comparison.runs import DEFAULT_FAIL_ABOVE, OUTCOME
+from compile_hud.runner.analysis.comparison.runs import DEFAULT_FAIL_ABOVE
 from compile_hud.runner.analysis.confirmation.confirmation import change_pct
 from compile_hud.runner.bisect.record import (
     BisectEnding,
@@ -29,8 +28,15 @@ from compile_hud.runner.bisect.record import (
     write_bisection,
 )
 from compile_hud.runner.bisect.report import conclusion, error_bound, repro
-from compile_hud.runner.bisect.search import BisectDependencies
+from compile_hud.runner.bisect.search import METRICS_OF_SEARCH, BisectDependencies
 from compile_hud.runner.bisect.search import bisect as search
+from compile_hud.runner.cli.alerts.selection import find_alert
+from compile_hud.runner.cli.bisect.alert_search import (
+    begin_alert,
+    bisect_folder,
+    bisecting_alone,
+    save_search,
+)
 from compile_hud.runner.cli.bisect.setup import BisectOptions, begin, open_revisions
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.option_types import NearestChoice, Percentage
@@ -40,13 +46,11 @@ from compile_hud.runner.cli.tables import stderr
 from compile_hud.runner.errors import BisectError
 from compile_hud.runner.events import Event, LogMessage, PairLaunched
 from compile_hud.runner.reporting.terminal_progress import TerminalProgress
-from compile_hud.runner.system.locks import holder_text, immediate_lock
 from compile_hud.runner.workspace import Workspace
 
 LATEST = "latest"
 DEFAULT_MAX_LAUNCHES = 80
 DEFAULT_STEP_MINUTES = 15.0
-METRICS_OF_SEARCH = (OUTCOME, *(name for name, row in METRICS.items() if row.is_judged))
 _REVISION_OPTIONS = (
     click.option("--torch", metavar="V", multiple=True, help="A torch version, or a range: A..B."),
     click.option("--nightly", "is_nightly", is_flag=True, help="Pre-releases count as well."),
@@ -138,6 +142,12 @@ class _LimitOptions:
 )
 @gather_options(_LimitOptions, name="limits", options=_LIMIT_OPTIONS)
 @click.option(
+    "--alert",
+    "alert_id",
+    metavar="ID",
+    help="Search the revision behind this alert, and store the result in it.",
+)
+@click.option(
     "--resume",
     "resume_id",
     metavar="ID",
@@ -155,19 +165,26 @@ def bisect(
     cases: CaseOptions,
     metric: str | None,
     limits: _LimitOptions,
+    alert_id: str | None,
     resume_id: str | None,
     as_json: bool,
 ) -> None:
     """Find the first bad toolchain, torch version or commit.
 
     Each REVISION follows the one of --torch or --toolchain; the first is good, the last one bad.
-    Commits are those from --good to --bad in --repo, the repository of a model.
+    Commits are those from --good to --bad in --repo, the repository of a model. --alert has its
+    own revisions: those of what moved.
     """
-    with _alone(workspace):
+    is_named = bool(more or options.has_any() or cases.option_names())
+    with bisecting_alone(workspace):
         if resume_id is not None:
-            if more or options.has_any() or cases.option_names():
+            if is_named or alert_id is not None:
                 raise click.UsageError("--resume goes on as it began: give it nothing else")
             known = _find(resume_id, workspace=workspace)
+        elif alert_id is not None:
+            if is_named or metric is not None:
+                raise click.UsageError("--alert has its own case, metric and revisions")
+            known = _of_alert(alert_id, limits=limits, workspace=workspace)
         else:
             known = begin(
                 options.with_more(more),
@@ -178,12 +195,25 @@ def bisect(
             )
         if known.ending is None:
             known = _search(known, workspace=workspace)
+            save_search(known, workspace=workspace)
     if as_json:
         print_json(_to_json(known))
     else:
         for line in conclusion(known):
             click.echo(line)
     sys.exit(int(known.ending is not BisectEnding.FOUND))
+
+
+def _of_alert(alert_id: str, *, limits: _LimitOptions, workspace: Workspace) -> Bisection:
+    """Return the search for the revision behind an alert, with the limits that were typed."""
+    known = begin_alert(find_alert(workspace.store(), alert_id), workspace=workspace)
+    typed = _as_limits(limits)
+    context = click.get_current_context()
+    source = context.get_parameter_source("floor")
+    has_floor = source is not None and source is not ParameterSource.DEFAULT
+    floor = typed.floor if has_floor else known.limits.floor
+    settings = replace(known.settings, timeout_s=max(known.settings.timeout_s, typed.step_s))
+    return replace(known, limits=replace(typed, floor=floor), settings=settings)
 
 
 def _as_limits(limits: _LimitOptions) -> Limits:
@@ -194,21 +224,8 @@ def _as_limits(limits: _LimitOptions) -> Limits:
     )
 
 
-@contextmanager
-def _alone(workspace: Workspace) -> Iterator[None]:
-    """Lock all bisections of this state directory: they share the folder of checkouts."""
-
-    def lock_error(pid: int | None) -> BisectError:
-        return BisectError(
-            f"{holder_text(pid)} is bisecting in {workspace.config.state_dir}; wait for it"
-        )
-
-    with immediate_lock(_folder(workspace) / ".lock", on_conflict=lock_error):
-        yield
-
-
 def _search(known: Bisection, *, workspace: Workspace) -> Bisection:
-    folder = _folder(workspace)
+    folder = bisect_folder(workspace)
     with BisectProgress(stderr(), now=workspace.dependencies.now) as progress:
         dependencies = BisectDependencies(
             keep=lambda item: write_bisection(item, folder=folder),
@@ -220,13 +237,9 @@ def _search(known: Bisection, *, workspace: Workspace) -> Bisection:
         return search(known, revisions=revisions, dependencies=dependencies)
 
 
-def _folder(workspace: Workspace) -> Path:
-    return workspace.config.state_dir / "bisect"
-
-
 def _find(name: str, *, workspace: Workspace) -> Bisection:
     try:
-        known = read_bisections(_folder(workspace))
+        known = read_bisections(bisect_folder(workspace))
     except (OSError, RecordError) as error:
         raise BisectError(f"cannot resume: {error}", reason=str(error)) from error
     if name == LATEST:

@@ -12,7 +12,8 @@ import click
 
 from compile_hud.runner.analysis.repro import glob_escape
 from compile_hud.runner.bisect.commit_comparison import pair_settings
-from compile_hud.runner.cli.bisect.command import METRICS_OF_SEARCH, BisectProgress, limit_options
+from compile_hud.runner.bisect.search import METRICS_OF_SEARCH
+from compile_hud.runner.cli.bisect.command import BisectProgress, limit_options
 from compile_hud.runner.cli.bisect.setup import device_of, one_case
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.option_types import NearestChoice

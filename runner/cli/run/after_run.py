@@ -13,6 +13,7 @@ from compile_hud.db.records.triage import is_muted
 from compile_hud.runner.alerting.notifier import make_planner, send_waiting
 from compile_hud.runner.analysis.confirmation.confirmation import fails_run, is_refuted
 from compile_hud.runner.analysis.judging.attribution import MACHINE
+from compile_hud.runner.cli.bisect.alert_search import queue_searches_safely
 from compile_hud.runner.cli.progress import new_progress
 from compile_hud.runner.detection.confirm import confirm_run
 from compile_hud.runner.detection.detect import DetectReport, detect
@@ -59,6 +60,7 @@ def judge(*documents: RunDocument, workspace: Workspace) -> list[Alert]:
             LogMessage(text=f"not judged: {error}. `hud detect` does it later", is_warning=True)
         )
         return []
+    queue_searches_safely(workspace, notify=progress)
     now = workspace.dependencies.now()
     regressions = [
         alert

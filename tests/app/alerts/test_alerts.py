@@ -87,6 +87,17 @@ def test_other_code_of_the_model_is_the_first_cause_on_the_page_of_an_alert(
     assert f"cause {code_change_text('abc', 'abc+dirty(5f3a)')}" in " ".join(text.split())
 
 
+def test_the_page_of_an_alert_has_the_search_for_its_revision(
+    store: Store, open_page: OpenPage
+) -> None:
+    alert = load_alert(store, ID)
+    assert "bisect " not in text_of(open_page("alerts", alert=ID))
+    answer = {"state": "ended", "text": "first bad revision: 0123456789 <b> by Ann"}
+    save_alerts(store, [dataclasses.replace(alert, bisection=answer)])
+    text = " ".join(text_of(open_page("alerts", alert=ID)).split())
+    assert f"bisect {answer['text']}" in text
+
+
 def test_the_page_of_an_alert_has_the_diff_of_the_models_code(
     store: Store, open_page: OpenPage
 ) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy import select, update
 
 from compile_hud.db.errors import NotFoundError
 from compile_hud.db.jobs.health import save_scheduler
-from compile_hud.db.jobs.queue import MAX_ATTEMPTS, Job
+from compile_hud.db.jobs.queue import MAX_ATTEMPTS, Job, alert_of_suite, suite_of_search
 from compile_hud.db.schema.tables import JobTable
 from compile_hud.db.shared import processes
 from compile_hud.db.store import Store
@@ -169,6 +169,28 @@ def test_a_job_that_is_put_back_waits_until_it_is_due(store: Store, now: FakeClo
     assert store.lease_job() is None
     now.advance(60)
     assert _lease(store).num_attempts == 2
+
+
+def test_an_attempt_that_does_not_count_leaves_all_others(store: Store, now: FakeClock) -> None:
+    _enqueue(store)
+    for _ in range(2 * MAX_ATTEMPTS):
+        job = _lease(store)
+        assert job.num_attempts == 1
+        store.put_job_back(job.id, due_at=now(), reason="a run is due", counts=False)
+
+
+def test_runs_go_before_searches(store: Store, now: FakeClock) -> None:
+    suite = suite_of_search("a1")
+    assert (alert_of_suite(suite), alert_of_suite("nightly")) == ("a1", "")
+    store.enqueue_job(dedupe_key=suite, suite=suite, toolchain="stable", trigger="alert")
+    assert not store.has_due_run(machine=None)
+    now.advance(1)
+    _enqueue(store)
+    assert store.has_due_run(machine=None)
+    run = _lease(store)
+    assert (run.suite, _lease(store).suite) == ("nightly", suite)
+    # A run in progress waits for nothing.
+    assert not store.has_due_run(machine=None)
 
 
 def test_a_job_that_waits_holds_up_no_other(store: Store, now: FakeClock) -> None:

@@ -31,6 +31,8 @@ from tests.support.builders import START, make_alert, make_case, make_run_ref
 EVENT = Event(id="event", kind=EventKind.REVISION, title="2 of 9 cases: slower", size=2)
 ALERT = make_alert()
 REFUTED = replace(ALERT, is_confirmed=False)
+QUEUED = replace(ALERT, bisection={"state": "queued", "bisection_id": ""})
+BISECTED = replace(ALERT, bisection={"state": "ended", "bisection_id": "b1"})
 
 
 def kinds(before: Alert | None, after: Alert) -> list[str]:
@@ -71,6 +73,12 @@ def change_of(*alerts: Alert, kind: AlertChangeKind = AlertChangeKind.OPENED) ->
         (REFUTED, replace(ALERT, is_confirmed=True), "opened"),
         (REFUTED, state(REFUTED, "fixed"), ""),
         (replace(state(ALERT, "fixed"), verdict=Verdict.INCONCLUSIVE), ALERT, "opened"),
+        (ALERT, QUEUED, ""),
+        (QUEUED, BISECTED, "bisected"),
+        (BISECTED, replace(BISECTED, last_seen=START), ""),
+        (BISECTED, replace(BISECTED, change_pct=30.0), "worsened"),
+        (QUEUED, state(BISECTED, "fixed"), "fixed"),
+        (state(QUEUED, "noise"), state(BISECTED, "noise"), ""),
     ],
 )  # fmt: skip
 def test_changes_for_users_have_a_kind(before: Alert | None, after: Alert, kind: str) -> None:

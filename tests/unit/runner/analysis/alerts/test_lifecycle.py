@@ -432,6 +432,7 @@ def test_settings_of_users_survive_detection() -> None:
 
 def test_evidence_is_preserved_with_its_step_and_dropped_by_a_relapse() -> None:
     evidence = {"confirmation": {"launches": 8}, "environment_diff": {}, "is_confirmed": True}
+    evidence |= {"bisection": {"state": "ended"}}
     stored = dataclasses.replace(step(10, until=15), **evidence)
     (same,) = update([step(10, until=16)], [stored], runs=RUNS).alerts
     assert {name: getattr(same, name) for name in evidence} == evidence

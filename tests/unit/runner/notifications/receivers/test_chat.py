@@ -207,6 +207,18 @@ def test_other_code_of_the_model_is_the_first_cause_of_a_message() -> None:
     assert f"cause: {code_change_text('abc', 'abc+dirty(5f3a)')}" in cause
 
 
+def test_the_search_for_the_revision_follows_the_first_bad_one() -> None:
+    answer = {"text": "0123456789"}
+    alert = replace(make_alert(), bisection=answer).to_json()
+    bisected = replace(item(), alerts=({**item().alerts[0], "cause": alert["cause"]},))
+    lines = [str(line) for line in render_message(message(bisected)).sections[0].lines]
+    (line,) = (line for line in lines if "bisect" in line)
+    assert line.endswith(answer["text"])
+    assert lines.index(line) == 1 + next(
+        number for number, text in enumerate(lines) if text.startswith("since ")
+    )
+
+
 EVERYTHING = {
     "model": "bert",
     "mode": "default",
