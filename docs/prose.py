@@ -22,14 +22,13 @@ MAX_MEAN = 17.0
 MAX_SENTENCE = 35
 MAX_WITHOUT_HEADING = 150
 # The aim is 25,000 for all of them; the ceiling only goes down.
-MAX_TOTAL = 50_600
+MAX_TOTAL = 43_400
 # Documents that still break a rule. The set only gets smaller.
 UNREVISED = frozenset(
     {
         "README.md",
         "docs/explanation/judging.md",
         "docs/explanation/kernels.md",
-        "docs/explanation/methodology.md",
         "docs/explanation/security.md",
         "docs/explanation/studies.md",
         "docs/explanation/studies/architecture.md",

@@ -182,7 +182,7 @@ class RunSection(_LaunchesSection):
         _MEASURE.compile_trace,
         description="Cases whose log of TORCH_TRACE is stored: `never`, `failed`, `changed` or"
         " `always`. A chosen case compiles once more"
-        " ([how](../explanation/methodology.md#logs-of-the-compiler)).",
+        " ([how](../explanation/measurement.md#logs-of-the-compiler)).",
     )
     kernels: Flag = Field(
         _MEASURE.kernels,
@@ -192,7 +192,7 @@ class RunSection(_LaunchesSection):
     sweep: Flag = Field(
         _MEASURE.sweep,
         description="Call what `default` and `dynamic` compiled with other shapes as well, at the"
-        " end of the first launch ([how](../explanation/methodology.md#other-shapes)).",
+        " end of the first launch ([how](../explanation/measurement.md#other-shapes)).",
     )
     reference_cases: Flag = Field(
         True,
@@ -208,7 +208,7 @@ class RunSection(_LaunchesSection):
         None,
         description="How many cases compile at a time, each on its own share of the cores, before"
         " they sample one by one; 0: each compiles alone"
-        " ([how](../explanation/methodology.md#compile-ahead))."
+        " ([how](../explanation/measurement.md#compile-ahead))."
         " Default: a quarter of the cores on a GPU machine, 0 on a CPU.",
     )
     confirm: Flag = Field(

@@ -262,8 +262,8 @@ def _fixed_addresses() -> tuple[str, ...]:
 
     All launches of a host share its address layout. With a random layout two runs of the same code
     differed by 8 %, the launches of one run by 4 %. With a fixed one it was 4 % and 2 %
-    (docs/explanation/methodology.md). Containers often forbid it; the facts record which layout was
-    in use.
+    (docs/explanation/measurement-data.md). Containers often forbid it; the facts record which
+    layout was in use.
     """
     setarch = shutil.which("setarch")
     if setarch is None:

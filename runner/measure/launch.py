@@ -2,7 +2,7 @@
 
 The first launch does everything; later ones compile again from the filled cache and take more
 samples, since fresh processes differ from each other more than samples within one
-(docs/explanation/methodology.md).
+(docs/explanation/measurement.md).
 """
 
 from __future__ import annotations

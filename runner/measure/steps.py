@@ -1,4 +1,4 @@
-"""The steps of a launch, in the order of docs/explanation/methodology.md, with their times."""
+"""The steps of a launch, in the order of docs/explanation/measurement.md, with their times."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _LARGE_COUNT = 1000
 _METHOD = (
     "Each case is measured in fresh processes, eager and variant in turn. A speedup is eager over"
     " variant latency in the same process, above 1 is faster"
-    " ([methodology](../methodology.md)). Numbers over several models or shapes are geometric means"
+    " ([measurement](../measurement.md)). Numbers over several models or shapes are geometric means"
     " over those that are ok in every column of the row, as *n of m*, followed by the least and the"
     " largest of them. Brackets are 95 % intervals of measuring these very cases again on this"
     " device; they say nothing about other models or devices. A case that is not ok has its"

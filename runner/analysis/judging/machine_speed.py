@@ -1,8 +1,8 @@
 """Normalise histories of times on a CPU by the speed of the machine.
 
 Method: each point of a time is multiplied by the ratio of two speed probes, medians both: the first
-known one of the history over that of its own run (docs/explanation/methodology.md, "The level of a
-launch"). The choice of the common probe does not affect a change; the first one stays when nights
+known one of the history over that of its own run (docs/explanation/measurement.md, "Machine
+speed"). The choice of the common probe does not affect a change; the first one stays when nights
 are added. Runs without a probe stay as they are. Assumptions: those of launch_levels.py.
 """
 

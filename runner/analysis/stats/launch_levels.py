@@ -2,7 +2,7 @@
 
 Method: the median of a launch's samples. A time on a CPU is then normalised: divided by the speed
 probe of the same launch (the CPU time of a fixed piece of work, taken in every round between the
-samples), times a common probe. Measured (docs/explanation/methodology.md, "The level of a launch"):
+samples), times a common probe. Measured (docs/explanation/measurement.md, "Machine speed"):
 launches of one build then differ half as much. Assumptions: a slowdown of the machine (its clock, a
 neighbour on the same core) slows the fixed work and the model alike.
 """

@@ -37,7 +37,7 @@ from compile_hud.runner.analysis.trends.records import (
 # Eager, the first one, is what the modes are compared with.
 TREND_MODES = MODES[1:]
 # Fewer nights do not show how much nights vary: one step is more than a seventh of the differences.
-_MIN_NIGHTS = 9
+MIN_NIGHTS = 9
 # Efficiency of the median absolute deviation under a normal distribution (Rousseeuw and Croux, JASA
 # 1993).
 _MAD_EFFICIENCY = 0.37
@@ -258,7 +258,7 @@ def _night_margin(points: Sequence[ModePoint]) -> float:
     independent, and the spread is steady. Limit: a slow drift is part of the change.
     """
     logs = [math.log(point.value) for point in points if point.num_measured]
-    if len(logs) < _MIN_NIGHTS:
+    if len(logs) < MIN_NIGHTS:
         return 0.0
     differences = np.diff(logs)
     degrees = _MAD_EFFICIENCY * len(differences)

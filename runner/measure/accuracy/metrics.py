@@ -6,7 +6,7 @@ or at most a multiple of eager's error in the same dtype. If two eager runs on t
 differ, their distance widens both limits. Infinities and NaN must be the same in the same places;
 the other numbers are compared. The fp64 oracle and the comparison with eager's own error
 follow the practice of PyTorch's benchmarks/dynamo; the constants are ours
-(docs/explanation/methodology.md).
+(docs/explanation/measurement.md).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import torch
 from compile_hud.db.records.results import Dtype
 
 # A lower cosine means another answer, not another rounding. Over the zoo
-# (docs/explanation/methodology.md, "Dtypes") eager itself reaches 0.99999 with the factors of its
+# (docs/explanation/measurement-data.md) eager itself reaches 0.99999 with the factors of its
 # products rounded to TF32, 0.999999 in fp16 and 0.9998 under bf16-autocast.
 MIN_COSINE = {
     Dtype.FP32: 0.9999,

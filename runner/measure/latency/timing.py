@@ -2,7 +2,7 @@
 
 Method: a round times each side once, k iterations back to back. k makes a sample last SAMPLE_S. The
 first side alternates, so that a drift of the machine affects both alike
-(docs/explanation/methodology.md). Warm-up rounds run until the level is steady. If it drops later,
+(docs/explanation/measurement.md). Warm-up rounds run until the level is steady. If it drops later,
 the rounds before the drop were warm-ups too; they are stored and flagged. This module imports no
 torch.
 """

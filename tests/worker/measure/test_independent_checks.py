@@ -1,6 +1,6 @@
 """Each metric compared once with an independent source: a plain loop, numpy, another counter.
 
-docs/explanation/methodology.md names these tests in its table of every metric.
+docs/reference/metrics.md names these tests in its table of methods.
 """
 
 from __future__ import annotations

@@ -200,7 +200,7 @@ def test_skipped_revisions_next_to_the_step_leave_a_range() -> None:
 
 
 # Standard deviations between launches of one build that were measured on CPUs:
-# docs/explanation/methodology.md.
+# docs/explanation/measurement-data.md.
 Noise = Callable[[np.random.Generator, int], np.ndarray]
 
 
