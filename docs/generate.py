@@ -40,6 +40,7 @@ from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.findings.registry import table as table_of_findings
 from compile_hud.runner.analysis.stats.estimates import MAD_TO_SD, TAILS, TAILS_TO_SD
 from compile_hud.runner.analysis.studies.catalog import STUDIES
+from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.main import main as hud
 from compile_hud.runner.config.schema import SETTINGS
 from compile_hud.runner.documents.endpoints import ENDPOINTS, PREFIX
@@ -363,6 +364,17 @@ def commands() -> str:
     return table(("command", "does"), _walk(hud, name="hud"))
 
 
+def exit_codes() -> str:
+    """Return the table of the exit codes that mean something else for each command."""
+    rows = [
+        (f"`{name}`", str(code), text)
+        for name, command in _leaves(hud, name="hud")
+        if isinstance(command, ExampleCommand)
+        for code, text in command.exit_codes.items()
+    ]
+    return table(("command", "code", "means"), rows)
+
+
 def imported_metrics() -> str:
     """Return the table of the metrics of other tools that have another name here."""
     metric_names = {"v3, dynamo-csv": foreign.KNOWN_METRICS, "torchbench": torchbench.METRICS}
@@ -575,6 +587,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "dashboard-numbers": dashboard_numbers,
     "commands": commands,
     "decisions": decisions,
+    "exit-codes": exit_codes,
     "findings": findings,
     "foreign-metrics": imported_metrics,
     "foreign-words": foreign_words,
@@ -605,14 +618,19 @@ def _default(value: object) -> str:
 
 
 def _walk(command: click.Command, *, name: str) -> Iterable[tuple[str, str]]:
+    for leaf_name, leaf in _leaves(command, name=name):
+        arguments = [item for item in leaf.params if isinstance(item, click.Argument)]
+        usage = " ".join([leaf_name, *(_usage(item) for item in arguments)])
+        yield f"`{usage}`", leaf.get_short_help_str(limit=120)
+
+
+def _leaves(command: click.Command, *, name: str) -> Iterable[tuple[str, click.Command]]:
     if not isinstance(command, click.Group):
-        arguments = [item for item in command.params if isinstance(item, click.Argument)]
-        usage = " ".join([name, *(_usage(item) for item in arguments)])
-        yield f"`{usage}`", command.get_short_help_str(limit=120)
+        yield name, command
         return
     for child_name, child in command.commands.items():
         if not child.hidden:
-            yield from _walk(child, name=f"{name} {child_name}")
+            yield from _leaves(child, name=f"{name} {child_name}")
 
 
 def _usage(argument: click.Argument) -> str:

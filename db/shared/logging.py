@@ -10,6 +10,8 @@ from contextlib import suppress
 from datetime import datetime, timezone
 from typing import Final, TextIO
 
+from compile_hud.db.shared.text import printable
+
 FORMAT_VARIABLE: Final = "HUD_LOG_FORMAT"
 FORMATS: Final = ("text", "json")
 _TEXT_FORMAT: Final = "%(levelname)s %(name)s: %(message)s"
@@ -34,6 +36,14 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(document, default=str)
 
 
+class _TextFormatter(logging.Formatter):
+    """Writes level, logger and text, without what a terminal would execute."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return `record` as text."""
+        return printable(super().format(record), allowed="\n\t")
+
+
 def is_journal(env: Mapping[str, str]) -> bool:
     """Return whether systemd's journal keeps standard output or error of this process."""
     stream = env.get("JOURNAL_STREAM", "")
@@ -52,7 +62,7 @@ def set_up_logging(kind: str, *, stream: TextIO) -> None:
     """
     is_json = kind == "json"
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(JsonFormatter() if is_json else logging.Formatter(_TEXT_FORMAT))
+    handler.setFormatter(JsonFormatter() if is_json else _TextFormatter(_TEXT_FORMAT))
     root = logging.getLogger()
     for old in [item for item in root.handlers if getattr(item, "is_ours", False)]:
         root.removeHandler(old)

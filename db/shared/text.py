@@ -104,6 +104,11 @@ def significant(value: float, *, digits: int = 3) -> str:
     return f"{value:.{max(0, digits - 1 - exponent)}f}"
 
 
+def plain(value: float) -> str:
+    """Return a count or limit with six significant digits, whole numbers in full: `1000000`."""
+    return f"{value:.0f}" if float(value).is_integer() else f"{value:g}"
+
+
 def signed(value: float, *, decimals: int = 1) -> str:
     """Return `value` with its sign, `+21.3`; zero after rounding has none, `0.0`."""
     shown = f"{value:+.{decimals}f}"

@@ -10,6 +10,7 @@ import click
 from compile_hud.db.errors import BackupError
 from compile_hud.db.maintenance.backup import restore_backup, write_backup
 from compile_hud.db.maintenance.consistency import find_orphans, remove_orphans
+from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.help.examples import ExampleGroup
 from compile_hud.runner.cli.output import (
     check_exists,
@@ -38,7 +39,7 @@ def migrate(workspace: Workspace) -> None:
     """Create the store or bring its tables up to date."""
     store = workspace.store()
     store.migrate()
-    click.echo(f"{store.name} is up to date")
+    echo(f"{store.name} is up to date")
 
 
 @db_group.command(
@@ -67,7 +68,7 @@ def backup(workspace: Workspace, *, file: Path | None) -> None:
             reason=error.strerror,
         ) from error
     size = quantity(path.stat().st_size, unit="B")
-    click.echo(f"{path}: {made.num_rows} rows of schema {made.revision}, {size}")
+    echo(f"{path}: {made.num_rows} rows of schema {made.revision}, {size}")
 
 
 @db_group.command(
@@ -85,9 +86,9 @@ def restore(workspace: Workspace, *, file: Path, is_forced: bool) -> None:
     store = workspace.store()
     replaced: list[Path] = []
     report = restore_backup(file, store, is_forced=is_forced, on_replaced=replaced.append)
-    click.echo(f"{store.name} is as of {report.created_at}: {report.num_rows} rows")
+    echo(f"{store.name} is as of {report.created_at}: {report.num_rows} rows")
     for path in replaced:
-        click.echo(f"the replaced store is now {path}")
+        echo(f"the replaced store is now {path}")
 
 
 @db_group.command(
@@ -109,10 +110,13 @@ def prune_command(workspace: Workspace, *, is_dry_run: bool) -> None:
         now=workspace.dependencies.now,
         is_dry_run=is_dry_run,
     )
-    click.echo("\n".join(lines) or "nothing to prune")
+    echo("\n".join(lines) or "nothing to prune")
 
 
 @db_group.command(
+    exit_codes={
+        1: "Orphaned rows or files remain.",
+    },
     examples=(
         "hud db check",
         "hud db check --repair",
@@ -122,7 +126,7 @@ def prune_command(workspace: Workspace, *, is_dry_run: bool) -> None:
 @json_option
 @with_workspace
 def check(workspace: Workspace, *, is_repaired: bool, as_json: bool) -> None:
-    """Find orphaned rows and files; exit with 1 if any remain.
+    """Find orphaned rows and files.
 
     It compares the summary that trends read with the stored results as well. A result without its
     trace file is a note, which does not change the exit code.
@@ -144,10 +148,10 @@ def check(workspace: Workspace, *, is_repaired: bool, as_json: bool) -> None:
         print_json({"found": orphans, "removed": num_removed})
     else:
         for item in orphans:
-            click.echo(f"{item['where']}: {item['text']} ({item['number']})")
+            echo(f"{item['where']}: {item['text']} ({item['number']})")
         end = "`--repair` removes or rewrites them"
         if is_repaired:
             end = f"{num_removed} rows and files removed or rewritten"
         if not is_empty:
-            click.echo(end if orphans else f"{store.name}: no orphaned rows or files")
+            echo(end if orphans else f"{store.name}: no orphaned rows or files")
     sys.exit(int(bool(rows) or any(item.is_error for item in files)))

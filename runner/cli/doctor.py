@@ -22,6 +22,9 @@ _INDENT = " " * 5
 
 @click.command(
     cls=ExampleCommand,
+    exit_codes={
+        1: "A requirement is missing.",
+    },
     examples=(
         "hud doctor",
         "hud doctor --json",
@@ -30,10 +33,7 @@ _INDENT = " " * 5
 @json_option
 @with_workspace
 def doctor(workspace: Workspace, *, as_json: bool) -> None:
-    """Check the requirements of a run and the sources of noise.
-
-    Exits with 1 if a requirement is missing.
-    """
+    """Check the requirements of a run and the sources of noise."""
     checks = _check(workspace, is_shown=not as_json)
     if as_json:
         print_json([check.to_json() for check in checks])

@@ -14,8 +14,9 @@ from compile_hud.db.errors import StoreError
 from compile_hud.db.shared.logging import FORMAT_VARIABLE, FORMATS, set_up_logging
 from compile_hud.models_zoo.catalog.errors import UnknownNameError
 from compile_hud.runner.analysis.errors import AlertStateError, NoKernelScript, NotComparableError
+from compile_hud.runner.cli.echo import echo, escape_unencodable, safe_text
 from compile_hud.runner.cli.exit_codes import EXIT_INTERRUPTED, EXIT_USAGE
-from compile_hud.runner.cli.lazy_group import LazyCommand, LazyGroup
+from compile_hud.runner.cli.help.lazy_group import LazyCommand, LazyGroup
 from compile_hud.runner.cli.option_types import NearestChoice
 from compile_hud.runner.errors import RunInterrupted, RunnerError
 
@@ -200,6 +201,12 @@ class _Hud(LazyGroup):
         """Run the command; an expected error becomes one line and an exit code."""
         try:
             return super().invoke(ctx)
+        except click.UsageError as error:
+            # click prints it, with names from the store and from files.
+            text = error.format_message()
+            if safe_text(text) == text:
+                raise
+            raise click.UsageError(safe_text(text), error.ctx) from error
         except _EXPECTED as error:
             if os.environ.get("HUD_DEBUG") or isinstance(error, BrokenPipeError):
                 raise
@@ -215,7 +222,7 @@ def _end(ctx: click.Context, error: Exception) -> NoReturn:
     if ctx.params.get("log_format") == "json":
         logging.getLogger("hud").error("%s", error)
     else:
-        click.echo(f"hud: {error}", err=True)
+        echo(f"hud: {error}", err=True)
     ctx.exit(EXIT_INTERRUPTED if isinstance(error, RunInterrupted) else EXIT_USAGE)
 
 
@@ -225,9 +232,9 @@ def _print_version(ctx: click.Context, _param: click.Parameter, is_requested: bo
         from importlib import metadata
 
         try:
-            click.echo(f"hud {metadata.version('compile-hud')}")
+            echo(f"hud {metadata.version('compile-hud')}")
         except metadata.PackageNotFoundError:
-            click.echo("hud, not installed: running from a checkout")
+            echo("hud, not installed: running from a checkout")
         ctx.exit()
 
 
@@ -250,4 +257,5 @@ def _print_version(ctx: click.Context, _param: click.Parameter, is_requested: bo
 )
 def main(*, log_format: str) -> None:
     """Track the performance of PyTorch models under torch.compile."""
+    escape_unencodable()
     set_up_logging(log_format, stream=sys.stderr)

@@ -13,10 +13,11 @@ import click
 
 from compile_hud.db.errors import MixedStoreError, RecordError, StoreError
 from compile_hud.db.records.results import RunDocument
-from compile_hud.db.shared.text import counted, printable, shortened
+from compile_hud.db.shared.text import counted, shortened
 from compile_hud.db.store import Store
 from compile_hud.runner.alerting.notifier import make_planner, send_waiting
 from compile_hud.runner.alerting.payload import alerts_json
+from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.exit_codes import EXIT_USAGE
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.output import (
@@ -54,6 +55,10 @@ class FilesReport:
 
 @click.command(
     cls=ExampleCommand,
+    exit_codes={
+        1: "The spool has results that could not be stored or read.",
+        2: "A file was refused; the others are stored.",
+    },
     examples=(
         "hud ingest",
         "hud ingest out.json",
@@ -97,7 +102,7 @@ def ingest(workspace: Workspace, *, files: tuple[str, ...], as_json: bool) -> No
         )
     else:
         names = _names(path for path, _ in done.refused)
-        click.echo(
+        echo(
             f"{counted(num_ingested, 'result')} stored, {num_duplicates} in already,"
             f" {len(report.broken)} set aside, {report.num_left} left"
             + (f"; not all of: {names}" if names else "")
@@ -135,7 +140,7 @@ def ingest_files(
                 report = _refuse(report, path, reason=f"{path}: {error}")
                 continue
             except StoreError:
-                click.echo(
+                echo(
                     f"{counted(report.num_ingested, 'result')} stored,"
                     f" {report.num_duplicates} in already; not all of: {_names(files[index:])}",
                     err=True,
@@ -143,7 +148,7 @@ def ingest_files(
                 raise
             if not document.results:
                 text = f"run {document.run.id} in {path} has no results"
-                click.echo(printable(text), err=True)
+                echo(text, err=True)
             report = replace(
                 report,
                 num_ingested=report.num_ingested + num_new,
@@ -155,12 +160,12 @@ def ingest_files(
 def _refuse(report: FilesReport, path: Path, *, reason: str) -> FilesReport:
     """Return `report` with a refused file, after reporting it on standard error."""
     reason = shortened(reason, limit=_MAX_REASON)
-    click.echo(f"hud: {printable(reason)}", err=True)
+    echo(f"hud: {reason}", err=True)
     return replace(report, refused=(*report.refused, (path, reason)))
 
 
 def _names(paths: Iterable[Path]) -> str:
-    return ", ".join(dict.fromkeys(printable(str(path)) for path in paths))
+    return ", ".join(dict.fromkeys(str(path) for path in paths))
 
 
 def ingest_document(document: RunDocument, *, store: Store, spool: Spool) -> tuple[int, int]:
@@ -199,7 +204,7 @@ def detect(workspace: Workspace, *, as_json: bool) -> None:
     send_waiting(workspace, notify=new_progress(workspace))
     is_empty = say_when_empty(workspace.store())
     for item in report.unjudged:
-        click.echo(f"warning: {item.text}", err=True)
+        echo(f"warning: {item.text}", err=True)
     if as_json:
         print_json(
             alerts_json(
@@ -207,7 +212,7 @@ def detect(workspace: Workspace, *, as_json: bool) -> None:
             )
         )
     elif not is_empty:
-        click.echo(
+        echo(
             f"{counted(len(report.alerts), 'alert')}, {len(report.new)} new,"
             f" {len(report.fixed)} fixed;"
             " `hud regressions` lists the open ones"
@@ -245,9 +250,9 @@ def demo(workspace: Workspace, *, is_served: bool, nights: int) -> None:
             store, now=workspace.dependencies.now, nights=nights, traces=traces, notify=progress
         )
     if not num_results:
-        click.echo("the store has a synthetic history already; delete it for another", err=True)
-    click.echo(f"synthetic history, nothing of it measured: {url}")
+        echo("the store has a synthetic history already; delete it for another", err=True)
+    echo(f"synthetic history, nothing of it measured: {url}")
     if is_served:
         serve_dashboard(workspace)
     else:
-        click.echo(f"`hud serve --store {url}` shows it")
+        echo(f"`hud serve --store {url}` shows it")

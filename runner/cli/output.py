@@ -15,6 +15,7 @@ from compile_hud.db.errors import NotFoundError
 from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.shared.text import is_storable, quoted
 from compile_hud.db.store import Store
+from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.config.load import load_config
 from compile_hud.runner.errors import NoSuchResult
 from compile_hud.runner.workspace import Dependencies, Workspace
@@ -127,10 +128,10 @@ def say_when_empty(store: Store) -> bool:
     check_exists(store)
     text = empty_text(store)
     if text:
-        click.echo(text, err=True)
+        echo(text, err=True)
     return bool(text)
 
 
 def print_json(value: Any) -> None:
     """Print `value` to standard output."""
-    click.echo(json.dumps(value, indent=2, allow_nan=False))
+    echo(json.dumps(value, indent=2, allow_nan=False))

@@ -22,6 +22,7 @@ from compile_hud.db.shared.logging import FORMAT_VARIABLE, is_journal
 from compile_hud.models_zoo.catalog.errors import UnknownNameError
 from compile_hud.runner.alerting.notifier import make_planner, send_waiting
 from compile_hud.runner.cli.bisect.alert_search import AlertSearches
+from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.cli.progress import log_format, new_progress
@@ -215,7 +216,7 @@ def sign_in(workspace: Workspace, *, as_json: bool) -> None:
         print_json([{"url": link.url} for link in links])
     else:
         for link in links:
-            click.echo(link.url)
+            echo(link.url)
 
 
 def serve_dashboard(workspace: Workspace) -> None:

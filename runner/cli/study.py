@@ -23,6 +23,7 @@ from compile_hud.runner.analysis.studies.study import (
     runs_to_show,
 )
 from compile_hud.runner.analysis.studies.tables import StudyTable, gaps, study_tables
+from compile_hud.runner.cli.echo import print_document
 from compile_hud.runner.cli.exit_codes import EXIT_INTERRUPTED
 from compile_hud.runner.cli.help.examples import ExampleGroup
 from compile_hud.runner.cli.option_types import NearestChoice
@@ -165,7 +166,7 @@ def write_page(
     ]
     text = study_page(study, study_runs)
     if path is None:
-        click.echo(text, nl=False)
+        print_document(text)
         return
     try:
         path.write_text(text, encoding="utf-8")

@@ -8,40 +8,57 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from compile_hud.db.shared.text import printable
+from compile_hud.db.shared.text import printable, shortened
+from compile_hud.runner.cli.echo import safe_text
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderHook
 
 # Wide enough for every table: where there is no terminal, nothing is folded or cut.
 _PIPE_WIDTH = 400
 _GAP = 2
 # Prose in a narrower column than this is hard to read.
 _PROSE_WIDTH = 30
+# Names have some ten characters and cases a hundred; a longer one would fill a screen.
+MAX_CELL = 160
+# The cause of an alert has up to three hundred characters.
+MAX_PROSE = 400
 
 
 def stdout() -> Console:
     """Return a console on standard output."""
-    from rich.console import Console
-
-    console = Console(file=sys.stdout, highlight=False)
-    return console if console.is_terminal else _piped(sys.stdout)
+    return _console(sys.stdout)
 
 
 def stderr() -> Console:
     """Return a console on standard error."""
+    return _console(sys.stderr)
+
+
+def _console(stream: Any) -> Console:
     from rich.console import Console
 
-    console = Console(file=sys.stderr, highlight=False)
-    return console if console.is_terminal else _piped(sys.stderr)
+    console = Console(file=stream, highlight=False)
+    if not console.is_terminal:
+        console = Console(file=stream, highlight=False, width=_PIPE_WIDTH, color_system=None)
+    console.push_render_hook(cast("RenderHook", _EscapedText()))
+    return console
 
 
-def _piped(stream: Any) -> Console:
-    from rich.console import Console
+class _EscapedText:
+    """A hook of rich that escapes the text of lines; `print_table` escapes that of cells."""
 
-    return Console(file=stream, highlight=False, width=_PIPE_WIDTH, color_system=None)
+    def process_renderables(self, renderables: list[Any]) -> list[Any]:
+        """Return `renderables` without what a terminal would execute."""
+        from rich.text import Text
+
+        for item in renderables:
+            if isinstance(item, Text):
+                # The styles of a text are by position, and each character stays one.
+                item.plain = safe_text(item.plain)
+        return renderables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +84,16 @@ def print_table(
     """Print a table without lines, as `ls -l` would.
 
     On a narrow terminal, the columns in `spare` are omitted, the first one first, until the others
-    fit. A row is always one line, for any name.
+    fit. A row is always one line, for any name, and a cell that is too long ends with `...`.
     """
     from rich.table import Table
     from rich.text import Text
 
     console = console or stdout()
-    rows = [[_one_line(text) for text in row] for row in rows]
+    rows = [
+        [_cell(text, column=column) for column, text in zip(columns, row, strict=True)]
+        for row in rows
+    ]
     widths = [_width(column, [row[index] for row in rows]) for index, column in enumerate(columns)]
     indices = list(range(len(columns)))
     if console.is_terminal:
@@ -98,9 +118,10 @@ def print_table(
     console.file.write("".join(f"{line}\n" for line in lines))
 
 
-def _one_line(text: str) -> str:
-    """Return `text` without breaks of lines; the spaces within it stay as they are."""
-    return printable(" ".join(text.splitlines()), allowed="")
+def _cell(text: str, *, column: Column) -> str:
+    """Return `text` for one line of `column`; the spaces within it stay as they are."""
+    line = printable(" ".join(text.splitlines()), allowed="")
+    return shortened(line, limit=MAX_PROSE if column.is_prose else MAX_CELL)
 
 
 def _width(column: Column, cells: Sequence[str]) -> int:

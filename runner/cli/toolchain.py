@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from compile_hud.models_zoo.catalog.errors import UnknownNameError
+from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.help.examples import ExampleGroup
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.cli.progress import new_progress
@@ -146,7 +147,7 @@ def remove(workspace: Workspace, *, name: str) -> None:
         put_back(folder, state_dir=state_dir)
         check_unused(folder)
         discard(folder, state_dir=state_dir)
-    click.echo(f"toolchain {name} is removed")
+    echo(f"toolchain {name} is removed")
 
 
 def _nothing_to_remove(name: str, *, config: Config) -> Exception:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from compile_hud.db.shared.text import is_storable, quoted, shortened
+from compile_hud.db.shared.text import is_storable, plain, quoted, shortened
 from compile_hud.models_zoo.catalog.spec import near_names
 from compile_hud.runner.errors import InvalidParameter
 
@@ -79,7 +79,9 @@ class Parameter:
         low, high = self.bounds or (float("-inf"), float("inf"))
         if value is None or not low <= value <= high:
             what = "a whole number" if self.kind is int else "a number"
-            raise _bad(f"{self.name} is {what} from {low:g} to {high:g}, not {_shown(text)}")
+            raise _bad(
+                f"{self.name} is {what} from {plain(low)} to {plain(high)}, not {_shown(text)}"
+            )
         return value
 
     def _read_text(self, text: str) -> str:

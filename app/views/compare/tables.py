@@ -37,7 +37,7 @@ from compile_hud.app.views.compare.records import (
 from compile_hud.db.records.metrics import METRICS, Direction, metric_label
 from compile_hud.db.records.results import Case, Run, RunState, Verdict
 from compile_hud.db.records.summaries import RunSummary
-from compile_hud.db.shared.text import counted, short_revision
+from compile_hud.db.shared.text import counted, plain, short_revision
 
 # Rows that need a person's eye come first; inside each verdict the worst does.
 _ORDER = (
@@ -325,7 +325,7 @@ def change_of(row: ComparedRow) -> str:
     if row.ratio is not None and not is_count:
         return percent(100 * (row.ratio - 1))
     if row.baseline is not None and row.candidate is not None:
-        return f"{row.baseline:g} -> {row.candidate:g}"
+        return f"{plain(row.baseline)} -> {plain(row.candidate)}"
     if row.metric not in METRICS and row.verdict is Verdict.REGRESSION:
         return "fails"
     return "passes again" if row.verdict is Verdict.IMPROVEMENT else "-"

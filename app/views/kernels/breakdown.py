@@ -13,7 +13,7 @@ from compile_hud.app.ui.html import Bar, Cell, HtmlColumn, Note, Part, note, sta
 from compile_hud.app.ui.theme import known_kind
 from compile_hud.app.ui.urls import perfetto_url, run_url, trace_url
 from compile_hud.db.records.kernels import IDLE, Kernel, Profile
-from compile_hud.db.shared.text import counted, significant
+from compile_hud.db.shared.text import counted, plain, significant
 
 PROFILED, LATENCY, REMAINDER = "profiled", "latency", "remainder"
 ADDED = "idle that recording adds"
@@ -181,7 +181,7 @@ def no_trace_text(page: KernelsPage) -> str:
 def _count_text(kernels: Sequence[Kernel]) -> str:
     # Operator time outside of kernels has rows, but is no kernel.
     counts = [kernel.count for kernel in kernels if not kernel.is_dispatch]
-    return f"{len(counts)}, {sum(counts):g} calls an iteration"
+    return f"{len(counts)}, {plain(sum(counts))} calls an iteration"
 
 
 def _part_row(name: str, number: str, share: float | None) -> tuple[Cell, Cell, Cell]:

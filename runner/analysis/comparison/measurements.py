@@ -22,7 +22,7 @@ import numpy as np
 from compile_hud.db.records.metrics import METRICS, Direction, Metric
 from compile_hud.db.records.results import Measurement, Verdict
 from compile_hud.db.shared.quantities import RANGE_TEXT, is_quantity
-from compile_hud.db.shared.text import signed_percent, significant
+from compile_hud.db.shared.text import plain, signed_percent, significant
 from compile_hud.runner.analysis.comparison.log_change import (
     LogChange,
     bounded_ratio,
@@ -390,7 +390,7 @@ def _compare_counts(baseline: Measurement, candidate: Measurement, metric: Metri
     before, after = max(baseline.samples), max(candidate.samples)
     ratio = after / before if before else (1.0 if after == before else None)
     changed = after != before
-    text = f"{before:g} -> {after:g}" if changed else f"{before:g} on both sides"
+    text = f"{plain(before)} -> {plain(after)}" if changed else f"{plain(before)} on both sides"
     return Comparison(
         ratio=ratio,
         low=ratio,

@@ -25,7 +25,7 @@ from compile_hud.db.records.metrics import METRICS, Direction
 from compile_hud.db.records.point_columns import point_columns
 from compile_hud.db.records.results import CaseResult, Measurement, Outcome, Verdict
 from compile_hud.db.records.summaries import Series
-from compile_hud.db.shared.text import signed_percent
+from compile_hud.db.shared.text import plain, signed_percent
 from compile_hud.runner.analysis.comparison.measurements import Comparison, decide
 from compile_hud.runner.analysis.comparison.runs import CaseComparison
 from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
@@ -319,7 +319,7 @@ def _confirm_exactly(
     is_worse = _badness(now, alert) - _badness(worst_value, alert) > min_difference
     return ConfirmationResult(
         conclusion=Conclusion.CONFIRMED if is_worse else Conclusion.REFUTED,
-        reason=f"{now:g} when it was re-measured, at worst {worst_value:g} before",
+        reason=f"{plain(now)} when it was re-measured, at worst {plain(worst_value)} before",
         method=Method.HISTORY,
         baseline=worst_value,
         candidate=now,

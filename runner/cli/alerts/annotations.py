@@ -19,6 +19,7 @@ from compile_hud.db.alerts.annotations import (
 from compile_hud.db.errors import RecordError
 from compile_hud.db.shared.text import one_line
 from compile_hud.runner.cli.alerts.options import by_option
+from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.help.examples import ExampleGroup
 from compile_hud.runner.cli.option_types import DateTimeType
 from compile_hud.runner.cli.output import check_exists, json_option, print_json, with_workspace
@@ -61,7 +62,7 @@ def add(
         print_json(made.to_json())
     else:
         known = "" if is_new else ": it is there already, or was removed"
-        click.echo(f"annotation {made.id} at {at:%Y-%m-%d %H:%M} UTC{known}")
+        echo(f"annotation {made.id} at {at:%Y-%m-%d %H:%M} UTC{known}")
 
 
 @annotate_group.command(
@@ -84,12 +85,12 @@ def list_annotations(workspace: Workspace, *, with_removed: bool, as_json: bool)
         return
     for item in annotations:
         removed = f" (removed by {one_line(item.removed_by)})" if item.removed_by else ""
-        click.echo(
+        echo(
             f"{one_line(item.id)}  {item.at:%Y-%m-%d %H:%M}  {one_line(item.pattern)} "
             f" {one_line(item.by)}: {one_line(item.text)}{removed}"
         )
     if not annotations:
-        click.echo("nothing is annotated; `hud annotate add DATE TEXT` does", err=True)
+        echo("nothing is annotated; `hud annotate add DATE TEXT` does", err=True)
 
 
 @annotate_group.command(
@@ -108,7 +109,7 @@ def remove(workspace: Workspace, *, id: str, by: str, as_json: bool) -> None:
     if as_json:
         print_json({"removed": is_new})
     else:
-        click.echo("removed" if is_new else "it was removed before")
+        echo("removed" if is_new else "it was removed before")
 
 
 @annotate_group.command(
@@ -135,7 +136,7 @@ def replay_annotations(workspace: Workspace, *, path: Path, as_json: bool) -> No
     if as_json:
         print_json({"replayed": num_changed})
     else:
-        click.echo(f"{num_changed} annotations replayed")
+        echo(f"{num_changed} annotations replayed")
 
 
 def _annotation(document: object, *, location: str) -> Annotation:

@@ -13,6 +13,7 @@ from compile_hud.runner.alerting.case_file import read_case_file, write_case_fil
 from compile_hud.runner.alerting.verification import as_json as number_json
 from compile_hud.runner.alerting.verification import recompute
 from compile_hud.runner.cli.alerts.selection import find_alert
+from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.release.scripts import script_of_case
@@ -52,7 +53,7 @@ def export_alert(
     target = path or Path(f"alert-{alert.id[:12]}.zip")
     script = _script(alert, workspace) if has_script else None
     write_case_file(alert, path=target, workspace=workspace, script=script)
-    click.echo(f"wrote {target}; `hud alerts verify {target}` computes the verdict again", err=True)
+    echo(f"wrote {target}; `hud alerts verify {target}` computes the verdict again", err=True)
 
 
 def _script(alert: Alert, workspace: Workspace) -> str:
@@ -64,6 +65,9 @@ def _script(alert: Alert, workspace: Workspace) -> str:
 @click.command(
     "verify",
     cls=ExampleCommand,
+    exit_codes={
+        1: "A number differs.",
+    },
     examples=("hud alerts verify slow-gemm.zip",),
 )
 @click.argument("path", metavar="FILE", type=click.Path(exists=True, path_type=Path))
@@ -72,19 +76,19 @@ def _script(alert: Alert, workspace: Workspace) -> str:
 def verify_alert(_workspace: Workspace, *, path: Path, as_json: bool) -> None:
     """Compute the verdict of an exported alert from its samples.
 
-    Exits with 1 if a number differs. FILE is of `hud alerts export`. The rate of false discoveries
-    over all series of a run needs the other series, so it is not computed again.
+    FILE is of `hud alerts export`. The rate of false discoveries over all series of a run needs
+    the other series, so it is not computed again.
     """
     numbers = recompute(read_case_file(path))
     others = [number for number in numbers if not number.is_same]
     if as_json:
         print_json({"numbers": [number_json(number) for number in numbers]})
     elif not numbers:
-        click.echo("this alert has no number that follows from samples")
+        echo("this alert has no number that follows from samples")
     elif others:
-        click.echo(f"{len(others)} of {counted(len(numbers), 'value')} differ:")
+        echo(f"{len(others)} of {counted(len(numbers), 'value')} differ:")
         for number in others:
-            click.echo(f"  {number.name}: stored {number.stored}, computed {number.computed}")
+            echo(f"  {number.name}: stored {number.stored}, computed {number.computed}")
     else:
-        click.echo(f"all {counted(len(numbers), 'value')} follow from the samples, to the digit")
+        echo(f"all {counted(len(numbers), 'value')} follow from the samples, to the digit")
     sys.exit(int(bool(others)))

@@ -72,6 +72,7 @@ from compile_hud.runner.cli.alerts.text import (
     still_muted_lines,
     unmuted_lines,
 )
+from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.help.examples import ExampleGroup
 from compile_hud.runner.cli.option_types import (
     NONE,
@@ -151,7 +152,7 @@ def list_alerts(
     elif alerts:
         print_alerts(alerts, at=workspace.dependencies.now())
     else:
-        click.echo(no_fit_text(store, filters, states=requested), err=True)
+        echo(no_fit_text(store, filters, states=requested), err=True)
 
 
 @alerts_group.command(
@@ -181,9 +182,9 @@ def show_alert(workspace: Workspace, *, alert_id: str, as_json: bool) -> None:
         last=_last_value(alert, store=store) if alert.baseline is None else "",
     )
     if code is not None:
-        click.echo()
+        echo()
         print_code_diff(code)
-    click.echo()
+    echo()
     print_changes(changes)
 
 
@@ -465,7 +466,7 @@ def list_series(workspace: Workspace, *, as_json: bool) -> None:
     elif settings:
         print_settings(settings)
     else:
-        click.echo("nothing is set for any series", err=True)
+        echo("nothing is set for any series", err=True)
 
 
 @alerts_group.command(
@@ -492,7 +493,7 @@ def log(workspace: Workspace, *, alert_id: str | None, as_json: bool) -> None:
     elif changes:
         print_changes(changes)
     else:
-        click.echo("nothing was changed yet", err=True)
+        echo("nothing was changed yet", err=True)
 
 
 @alerts_group.command(
@@ -519,9 +520,9 @@ def replay_log(workspace: Workspace, *, path: Path, as_json: bool) -> None:
     if as_json:
         print_json({"replayed": num_new, "left_out": num_left_out})
         return
-    click.echo(f"{num_new} changes replayed, {num_left_out} are of unknown alerts")
+    echo(f"{num_new} changes replayed, {num_left_out} are of unknown alerts")
     if num_left_out:
-        click.echo("`hud detect` first, where the results are all in", err=True)
+        echo("`hud detect` first, where the results are all in", err=True)
 
 
 def _change(document: Any, *, location: str) -> AlertChange:
@@ -572,13 +573,13 @@ def _decide(
         return
     if decided.alerts:
         print_alerts(decided.alerts, at=workspace.dependencies.now())
-    click.echo(changed_line([item.alert for item in decided.revisions], word=word), err=True)
+    echo(changed_line([item.alert for item in decided.revisions], word=word), err=True)
     now = workspace.dependencies.now()
     for line in unmuted_lines(decided.unmuted, at=now):
-        click.echo(line, err=True)
+        echo(line, err=True)
     if word == _STATE_WORDS[AlertState.OPEN]:
         for line in still_muted_lines(decided.alerts, at=now):
-            click.echo(line, err=True)
+            echo(line, err=True)
 
 
 def _set_series(
@@ -616,16 +617,16 @@ def _set_series(
         print_settings(settings)
         _say_changed(num_changed)
         if num_changed:
-            click.echo("`hud detect`, like every run, judges by this from now on", err=True)
+            echo("`hud detect`, like every run, judges by this from now on", err=True)
     if not is_set(setting.value):
         for line in inherited_lines(
             setting.field, patterns, keys=keys, settings=every, at=workspace.dependencies.now()
         ):
-            click.echo(line, err=True)
+            echo(line, err=True)
 
 
 def _say_changed(num_changed: int) -> None:
-    click.echo(f"{num_changed} changed" if num_changed else "nothing to change", err=True)
+    echo(f"{num_changed} changed" if num_changed else "nothing to change", err=True)
 
 
 for _command in (

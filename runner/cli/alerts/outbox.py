@@ -22,6 +22,7 @@ from compile_hud.db.records.notifications import (
 from compile_hud.db.shared.text import counted
 from compile_hud.runner.alerting.notifier import send_waiting, weekly_items
 from compile_hud.runner.cli.alerts.text import SHOWN_ID_LENGTH
+from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.option_types import NearestChoice
 from compile_hud.runner.cli.output import check_exists, json_option, print_json, with_workspace
@@ -70,7 +71,7 @@ def outbox(workspace: Workspace, *, states: tuple[str, ...], as_json: bool) -> N
     elif notifications:
         _print(notifications)
     else:
-        click.echo("nothing is pending; --state all includes sent ones", err=True)
+        echo("nothing is pending; --state all includes sent ones", err=True)
 
 
 @click.command(
@@ -102,7 +103,7 @@ def resend_dead(workspace: Workspace, *, ids: tuple[str, ...], as_json: bool) ->
         print_json({"resent": num_resent, "sent": report.num_sent})
     else:
         revived = counted(num_resent, "dead letter")
-        click.echo(f"{revived} revived, {counted(report.num_sent, 'notification')} sent")
+        echo(f"{revived} revived, {counted(report.num_sent, 'notification')} sent")
 
 
 @click.command(
@@ -115,18 +116,21 @@ def resend_dead(workspace: Workspace, *, ids: tuple[str, ...], as_json: bool) ->
 def send_now(workspace: Workspace, *, as_json: bool) -> None:
     """Send the notifications that are due."""
     if not workspace.config.receivers:
-        click.echo(_NO_RECEIVERS, err=True)
+        echo(_NO_RECEIVERS, err=True)
     notify = new_progress(workspace)
     report = send_waiting(workspace, notify=notify, limit_s=math.inf)
     if as_json:
         print_json({"sent": report.num_sent, "failed": report.num_failed})
     else:
-        click.echo(f"{counted(report.num_sent, 'notification')} sent")
+        echo(f"{counted(report.num_sent, 'notification')} sent")
 
 
 @click.command(
     "test",
     cls=ExampleCommand,
+    exit_codes={
+        1: "A receiver failed.",
+    },
     examples=(
         "hud alerts test",
         "hud alerts test 'slack*'",
@@ -136,13 +140,10 @@ def send_now(workspace: Workspace, *, as_json: bool) -> None:
 @json_option
 @with_workspace
 def test_receivers(workspace: Workspace, *, names: tuple[str, ...], as_json: bool) -> None:
-    """Send a test message to these receivers or to all.
-
-    Exits with 1 if one fails.
-    """
+    """Send a test message to these receivers or to all."""
     receivers = workspace.config.receivers
     if not receivers:
-        click.echo(_NO_RECEIVERS, err=True)
+        echo(_NO_RECEIVERS, err=True)
     answers = {}
     for name in find_names(names or ("*",) * bool(receivers), known=receivers, kind="receiver"):
         receiver = make_receiver(receivers[name], env=workspace.dependencies.env)
@@ -156,12 +157,15 @@ def test_receivers(workspace: Workspace, *, names: tuple[str, ...], as_json: boo
         )
     else:
         for name, answer in answers.items():
-            click.echo(f"{name}: {answer.kind}{f', {answer.text}' if answer.text else ''}")
+            echo(f"{name}: {answer.kind}{f', {answer.text}' if answer.text else ''}")
     sys.exit(int(any(answer.kind is not ResponseKind.SENT for answer in answers.values())))
 
 
 @click.command(
     cls=ExampleCommand,
+    exit_codes={
+        1: "A receiver failed.",
+    },
     examples=(
         "hud alerts digest --dry-run",
         "hud alerts digest team",
@@ -172,13 +176,10 @@ def test_receivers(workspace: Workspace, *, names: tuple[str, ...], as_json: boo
 @json_option
 @with_workspace
 def digest(workspace: Workspace, *, names: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
-    """Send the digest of the last seven days now.
-
-    Exits with 1 if a receiver fails.
-    """
+    """Send the digest of the last seven days now."""
     receivers = workspace.config.receivers
     if not receivers:
-        click.echo(_NO_RECEIVERS, err=True)
+        echo(_NO_RECEIVERS, err=True)
     chosen = find_names(names or ("*",) * bool(receivers), known=receivers, kind="receiver")
     at = workspace.dependencies.now()
     # Without a receiver a dry run shows all alerts.
@@ -230,14 +231,14 @@ def _print_digest(item: Item, answers: Mapping[str, Response]) -> None:
     name = item.notification.receiver
     prefix = f"{name}: " if name else ""
     if item.weekly.is_empty:
-        click.echo(f"{prefix}no digest: nothing is open, and nothing was fixed in seven days")
+        echo(f"{prefix}no digest: nothing is open, and nothing was fixed in seven days")
     elif answer := answers.get(name):
-        click.echo(f"{prefix}{answer.kind}{f', {answer.text}' if answer.text else ''}")
+        echo(f"{prefix}{answer.kind}{f', {answer.text}' if answer.text else ''}")
     else:
         section = render_message(Message(id="", at=item.weekly.until, items=(item,))).sections[0]
-        click.echo(f"{prefix}{section.title}")
+        echo(f"{prefix}{section.title}")
         for line in section.lines:
-            click.echo(f"  {line}")
+            echo(f"  {line}")
 
 
 def _test_message(name: str, *, workspace: Workspace) -> Message:

@@ -79,7 +79,8 @@ def print_alerts(alerts: Sequence[Alert], *, at: datetime) -> None:
     columns = [
         *(Column(name=name) for name in names),
         *(Column(name=name, is_number=True) for name in ("level before", "level after", "change")),
-        *(Column(name=name) for name in ("since", "what")),
+        Column(name="since"),
+        Column(name="what", is_prose=True),
     ]
     print_table(columns, rows=rows)
 

@@ -38,6 +38,7 @@ from compile_hud.runner.cli.bisect.alert_search import (
     save_search,
 )
 from compile_hud.runner.cli.bisect.setup import BisectOptions, begin, open_revisions
+from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.option_types import NearestChoice, Percentage
 from compile_hud.runner.cli.options import CaseOptions, case_options
@@ -128,6 +129,9 @@ class _LimitOptions:
 
 @click.command(
     cls=ExampleCommand,
+    exit_codes={
+        1: "No single revision is named.",
+    },
     examples=(
         "hud bisect --torch 2.10.0 2.11.0 2.12.0 --model bert --mode default",
         "hud bisect --repo . --good v1.2 --bad main --model ranker --mode default",
@@ -200,7 +204,7 @@ def bisect(
         print_json(_to_json(known))
     else:
         for line in conclusion(known):
-            click.echo(line)
+            echo(line)
     sys.exit(int(known.ending is not BisectEnding.FOUND))
 
 

@@ -51,6 +51,7 @@ from compile_hud.runner.cli.compare.repository import (
     result_lines,
 )
 from compile_hud.runner.cli.compare.table import print_differences
+from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.exit_codes import EXIT_INCONCLUSIVE, EXIT_INTERRUPTED
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.option_types import NearestChoice, Percentage
@@ -165,6 +166,10 @@ class _VerdictOptions:
 
 @click.command(
     cls=ExampleCommand,
+    exit_codes={
+        1: "A significant change beyond --fail-above made something worse.",
+        3: "A comparison is inconclusive: with --repo, or with --fail-on inconclusive.",
+    },
     examples=(
         "hud compare previous latest",
         "hud compare before.json after.json --fail-above 3%",
@@ -290,7 +295,7 @@ def _exit_code(rows: Sequence[CaseComparison], *, fail_on: str | None) -> int:
 
 def _say_interrupted(document: RunDocument) -> None:
     num_done, num_planned = len(document.results), len(document.run.plan)
-    click.echo(f"interrupted after {num_done} of {num_planned} cases", err=True)
+    echo(f"interrupted after {num_done} of {num_planned} cases", err=True)
 
 
 def _show_commits(
@@ -302,8 +307,8 @@ def _show_commits(
         print_json({**rows, **commits_json(measured, floor=fail_above)})
         return
     for line in result_lines(measured, floor=fail_above):
-        click.echo(line)
-    click.echo()
+        echo(line)
+    echo()
     pair = _RunPair(
         baseline=measured.baseline,
         candidate=measured.candidate,
@@ -404,7 +409,7 @@ def _show(
     """Print the comparison; with `workspace` also the diffs of models' code."""
     before, after = compared.baseline.run, compared.candidate.run
     if before.id == after.id:
-        click.echo(f"both sides are run {before.id}: nothing can differ", err=True)
+        echo(f"both sides are run {before.id}: nothing can differ", err=True)
     diffs = (
         ()
         if workspace is None
@@ -436,7 +441,7 @@ def _show(
             show_all=show_all,
             diffs=diffs,
         )
-        click.echo(f"machine {compared.machine_line}")
+        echo(f"machine {compared.machine_line}")
         # A comparison of commits prints them with its kernels.
         for key, diff in memory.items() if workspace is not None else ():
             print_memory_diff(diff, title=f"memory at the peak of {key}")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import click
-
 from compile_hud.db.shared.text import counted
 from compile_hud.runner.analysis.memory_peak.diff import MemoryChange, MemoryDiff
+from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.tables import Column, print_table
 from compile_hud.runner.format import quantity
 
@@ -24,14 +23,14 @@ def print_memory_diff(diff: MemoryDiff, *, title: str = "memory at the peak") ->
     before, after = (
         quantity(number, unit="B") for number in (diff.baseline_bytes, diff.candidate_bytes)
     )
-    click.echo(f"\n{title}: {before} -> {after} ({_signed(diff.change_bytes)})")
+    echo(f"\n{title}: {before} -> {after} ({_signed(diff.change_bytes)})")
     changed = diff.changed
     if not changed:
-        click.echo("the same holders with the same bytes")
+        echo("the same holders with the same bytes")
         return
     print_table(_COLUMNS, rows=[_row(row) for row in changed[:_NUM_SHOWN]], spare=_SPARE)
     if len(changed) > _NUM_SHOWN:
-        click.echo(f"{counted(len(changed) - _NUM_SHOWN, 'smaller change')}; --json has all")
+        echo(f"{counted(len(changed) - _NUM_SHOWN, 'smaller change')}; --json has all")
 
 
 def _row(row: MemoryChange) -> tuple[str, ...]:

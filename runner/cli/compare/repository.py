@@ -33,6 +33,7 @@ from compile_hud.runner.cli.compare.sentences import (
     has_inconclusive,
     resolution_text,
 )
+from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.exit_codes import EXIT_INCONCLUSIVE
 from compile_hud.runner.cli.kernels.diff_table import print_diff
 from compile_hud.runner.cli.options import CaseOptions, check_model_files, make_run_requests
@@ -272,8 +273,8 @@ def print_kernels(comparison: CommitComparison) -> None:
     titles = (comparison.baseline.run.revision, comparison.candidate.run.revision)
     for change in comparison.changes:
         if change.kernels is not None:
-            click.echo()
-            click.echo(f"kernels of {change.pair.baseline.case.key}")
+            echo()
+            echo(f"kernels of {change.pair.baseline.case.key}")
             print_diff(change.kernels, titles=titles, show_all=False)
 
 

@@ -6,13 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import click
-
 from compile_hud.db.records.metrics import METRICS, metric_label
 from compile_hud.db.records.results import Run, Verdict
 from compile_hud.db.shared.model_code import MODEL_COMMITS, code_changes
 from compile_hud.db.shared.model_sources import ModelCodeDiff
-from compile_hud.db.shared.text import counted, signed_percent
+from compile_hud.db.shared.text import counted, one_line, plain, shortened, signed_percent
 from compile_hud.runner.analysis.comparison.measurements import CALM, CHANGED
 from compile_hud.runner.analysis.comparison.resolution import (
     noise_text,
@@ -24,7 +22,8 @@ from compile_hud.runner.analysis.comparison.runs import (
     FactDifference,
     environment_differences,
 )
-from compile_hud.runner.cli.tables import Column, print_table
+from compile_hud.runner.cli.echo import echo
+from compile_hud.runner.cli.tables import MAX_CELL, Column, print_table
 from compile_hud.runner.documents.comparison import models_of
 from compile_hud.runner.format import quantity
 
@@ -55,22 +54,22 @@ def print_differences(
 ) -> None:
     """Print both runs, the differences between their environments, and a line for each row."""
     for name, run in (("baseline ", before), ("candidate", after)):
-        click.echo(f"{name} {run.id}  {run.revision}  {run.started_at:%Y-%m-%d %H:%M}")
+        echo(f"{name} {run.id}  {run.revision}  {run.started_at:%Y-%m-%d %H:%M}")
     if text := resolution_text(resolutions(rows, fail_above=fail_above)):
-        click.echo(f"undecided {text}")
+        echo(f"undecided {text}")
     changes = code_changes(before, candidate=after, models=models_of(rows))
     changed = {row.case.model for row in rows if row.comparison.verdict in CHANGED}
     for change in changes:
         label = "cause" if change.model in changed else "differs"
-        click.echo(f"{label:<9} {change.text} ({change.model})")
+        echo(f"{label:<9} {change.text} ({change.model})")
     _print_diffs(diffs)
     known = {f"{MODEL_COMMITS}.{change.model}" for change in changes}
     for item in _flat(environment_differences(before, candidate=after)):
         if item.name not in (*_HEADER_FACTS, *known):
-            click.echo(f"differs   {item.name}: {_fact(item.baseline)} -> {_fact(item.candidate)}")
+            echo(f"differs   {item.name}: {_fact(item.baseline)} -> {_fact(item.candidate)}")
     if text := noise_text(rows):
-        click.echo(f"noise     {text}")
-    click.echo()
+        echo(f"noise     {text}")
+    echo()
     ordered = sorted(rows, key=lambda row: VERDICT_ORDER.index(row.comparison.verdict))
     shown = [row for row in ordered if show_all or row.comparison.verdict not in CALM]
     if shown:
@@ -82,13 +81,14 @@ def print_differences(
                 Column(name=name, is_number=True)
                 for name in ("baseline", "candidate", *machine, "change")
             ),
-            *(Column(name=name) for name in ("interval", "verdict", "why")),
+            *(Column(name=name) for name in ("interval", "verdict")),
+            Column(name="why", is_prose=True),
         ]
         print_table(columns, rows=[_cells(row, is_normalised=is_normalised) for row in shown])
         if is_normalised:
-            click.echo(_MACHINE_NOTE)
-        click.echo()
-    click.echo(verdict_counts(row.comparison.verdict for row in rows))
+            echo(_MACHINE_NOTE)
+        echo()
+    echo(verdict_counts(row.comparison.verdict for row in rows))
 
 
 def verdict_counts(verdicts: Iterable[Verdict]) -> str:
@@ -104,8 +104,10 @@ def verdict_counts(verdicts: Iterable[Verdict]) -> str:
 def change_text(row: CaseComparison) -> str:
     """Return the change in percent; a count that changed as `23 -> 26`."""
     comparison, metric = row.comparison, METRICS.get(row.metric)
-    if metric is not None and metric.is_count and row.baseline != row.candidate:
-        return f"{row.baseline:g} -> {row.candidate:g}"
+    before, after = row.baseline, row.candidate
+    is_count = metric is not None and metric.is_count and before != after
+    if is_count and before is not None and after is not None:
+        return f"{plain(before)} -> {plain(after)}"
     return "-" if comparison.ratio is None else signed_percent(comparison.ratio - 1)
 
 
@@ -124,7 +126,7 @@ def candidate_text(row: CaseComparison) -> str:
 def _print_diffs(diffs: Sequence[ModelCodeDiff]) -> None:
     for item in diffs:
         for line in (*item.lines, *([item.note] if item.note else [])):
-            click.echo(f"  {line}")
+            echo(f"  {line}")
 
 
 def _flat(differences: Sequence[FactDifference]) -> Iterator[FactDifference]:
@@ -142,7 +144,7 @@ def _flat(differences: Sequence[FactDifference]) -> Iterator[FactDifference]:
 
 
 def _fact(value: Any) -> str:
-    return "none" if value is None else str(value)
+    return "none" if value is None else shortened(one_line(str(value)), limit=MAX_CELL)
 
 
 def _cells(row: CaseComparison, *, is_normalised: bool) -> tuple[str, ...]:

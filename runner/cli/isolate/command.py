@@ -15,6 +15,7 @@ from compile_hud.runner.bisect.commit_comparison import pair_settings
 from compile_hud.runner.bisect.search import METRICS_OF_SEARCH
 from compile_hud.runner.cli.bisect.command import BisectProgress, limit_options
 from compile_hud.runner.cli.bisect.setup import device_of, one_case
+from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.option_types import NearestChoice
 from compile_hud.runner.cli.options import CaseOptions, case_options, make_run_requests
@@ -69,6 +70,9 @@ class _IsolateOptions:
 
 @click.command(
     cls=ExampleCommand,
+    exit_codes={
+        1: "The named differences do not explain the change.",
+    },
     examples=("hud isolate stable next --model bert --mode default",),
 )
 @click.argument("baseline")
@@ -93,8 +97,7 @@ def isolate(
     """Find the packages and variables that change a case.
 
     It measures environments that have some packages of toolchain BASELINE and the others of
-    CANDIDATE, in turn with BASELINE. Exits with 0 if the named differences explain the change, else
-    with 1.
+    CANDIDATE, in turn with BASELINE.
     """
     config = workspace.config
     names = [glob_escape(name) for name in (baseline, candidate)]
@@ -134,7 +137,7 @@ def isolate(
         print_json({"baseline": baseline, "candidate": candidate, **as_mapping(isolation)})
     else:
         for line in answer_lines(isolation, before=baseline, after=candidate):
-            click.echo(line)
+            echo(line)
     sys.exit(int(not is_answered(isolation)))
 
 

@@ -23,10 +23,11 @@ from compile_hud.db.records.kernels import (
 )
 from compile_hud.db.records.results import CaseResult, Run
 from compile_hud.db.shared import text
-from compile_hud.db.shared.text import one_line, printable
+from compile_hud.db.shared.text import one_line
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.kernels.standalone_script import script_of, title_of
 from compile_hud.runner.cli.compare.command import find_document
+from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.kernels.counter_files import (
     CounterReport,
@@ -132,7 +133,7 @@ def show_kernels(
         if as_json:
             print_json({"script": script})
         else:
-            click.echo(printable(script, allowed="\n\t"), nl=False)
+            echo(script, nl=False)
         return
     if kernel_name is not None:
         _print_source(find_source(result, kernel_name), as_json=as_json)
@@ -174,7 +175,7 @@ def _print_source(source: KernelSource, *, as_json: bool) -> None:
     if as_json:
         print_json(source.to_json())
     else:
-        click.echo(printable(source.text, allowed="\n\t"))
+        echo(source.text)
 
 
 def find_kernels(run_name: str, case_name: str, *, store: Store) -> tuple[Run, CaseResult]:
@@ -257,7 +258,7 @@ def _print_table(
     """Print the facts, a line for each kernel, and the parts of an iteration."""
     console = stdout()
     for name, value in facts:
-        console.print(f"{name:10} {printable(value)}", markup=False, soft_wrap=True)
+        console.print(f"{name:10} {value}", markup=False, soft_wrap=True)
     console.print()
     shares = [name for name in counter_names(kernels) if name in SHARES]
     print_table(
@@ -273,7 +274,7 @@ def _print_table(
 def _facts(kernels: Sequence[Kernel], profile: Profile | None) -> list[tuple[str, str]]:
     # The remaining time of operators outside of kernels has rows, but is no kernel.
     counts = [kernel.count for kernel in kernels if not kernel.is_dispatch]
-    facts = [("kernels", f"{len(counts)}, {sum(counts):g} calls an iteration")]
+    facts = [("kernels", f"{len(counts)}, {text.plain(sum(counts))} calls an iteration")]
     if profile is None:
         return facts
     facts.append(("profiled", text.counted(profile.num_iterations, "iteration")))
@@ -299,7 +300,7 @@ def _row(kernel: Kernel) -> tuple[str, ...]:
         one_line(kernel.label),
         one_line(kernel.kind),
         one_line(kernel.library),
-        f"{kernel.count:g}",
+        text.plain(kernel.count),
         quantity(kernel.total_s, unit="s"),
         quantity(kernel.share, unit="share"),
         _scaled(kernel.bytes_per_s, scale=1e9),

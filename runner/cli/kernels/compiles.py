@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 
 from compile_hud.db.shared.compilations import GUARDS_TITLE
-from compile_hud.db.shared.text import counted, printable
+from compile_hud.db.shared.text import counted
+from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.cli.tables import Column, print_table
@@ -77,7 +78,7 @@ def compiles(_workspace: Workspace, *, logs: tuple[Path, ...], as_json: bool) ->
     if len(read) > 1:
         print_table(_LOG_COLUMNS, rows=[_log_cells(log) for log in read], spare=("log",))
         _print_differences(read)
-        click.echo()
+        echo()
     _print_log(max(read, key=lambda log: log.total_s))
 
 
@@ -102,15 +103,15 @@ def _print_differences(logs: Sequence[CompileLog]) -> None:
     counts = Counter(len(log.compilations) for log in logs)
     if len(counts) > 1:
         numbers = ", ".join(map(str, sorted(counts)))
-        click.echo(f"the logs have different numbers of compilations: {numbers}")
+        echo(f"the logs have different numbers of compilations: {numbers}")
 
 
 def _print_log(log: CompileLog) -> None:
     rank = "" if log.rank is None else f", rank {log.rank}"
     version = f", torch {log.torch_version}" if log.torch_version else ""
-    click.echo(printable(f"{log.path}{rank}{version}"))
+    echo(f"{log.path}{rank}{version}")
     num = counted(len(log.compilations), "compilation")
-    click.echo(
+    echo(
         f"{num} in {quantity(log.total_s, unit='s')};"
         f" {counted(len(log.graph_breaks), 'graph break')},"
         f" {counted(_num_recompiles(log), 'recompile')};"
@@ -118,13 +119,13 @@ def _print_log(log: CompileLog) -> None:
         f" AOTAutograd cache: {_results(log.cache_results('aot_cache'))}"
     )
     if note := _note(log):
-        click.echo(note)
+        echo(note)
     if log.compilations:
-        click.echo()
+        echo()
         shown = _longest(log.compilations)
         print_table(_COLUMNS, rows=[_cells(item) for item in shown], spare=_SPARE)
         if num_more := len(log.compilations) - len(shown):
-            click.echo(f"{num_more} more, each shorter than these; --json has all")
+            echo(f"{num_more} more, each shorter than these; --json has all")
     _print_reasons(log)
 
 
@@ -141,17 +142,17 @@ def _print_reasons(log: CompileLog) -> None:
         key = (graph_break.location, graph_break.reason)
         breaks.setdefault(key, []).append(graph_break.compile_id)
     if breaks:
-        click.echo("\ngraph breaks")
+        echo("\ngraph breaks")
     for (location, reason), ids in breaks.items():
         at = f"{location}: " if location else ""
-        click.echo(printable(f"  {at}{reason} ({', '.join(dict.fromkeys(ids))})"))
+        echo(f"  {at}{reason} ({', '.join(dict.fromkeys(ids))})")
     if log.recompiles:
-        click.echo("\nrecompiles")
+        echo("\nrecompiles")
     for recompile in log.recompiles:
-        click.echo(printable(f"  {recompile.compile_id}: {recompile.reason}"))
+        echo(f"  {recompile.compile_id}: {recompile.reason}")
     for item in log.compilations:
         for reason in dict.fromkeys(item.bypass_reasons):
-            click.echo(printable(f"cache bypassed by {item.compile_id}: {reason}"))
+            echo(f"cache bypassed by {item.compile_id}: {reason}")
 
 
 def _num_recompiles(log: CompileLog) -> int:

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import click
-
 from compile_hud.db.queries.kernel_counters import keep_counters
 from compile_hud.db.records.results import CaseResult
 from compile_hud.db.shared.text import printable
 from compile_hud.db.store import Store
+from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.errors import ImportFailed
 from compile_hud.runner.interop.importers.nsight import CounterMean, match_names, read_counters
 
@@ -79,14 +78,14 @@ def _matched(
 
 def print_report(report: CounterReport) -> None:
     """Print the result of a file; names without a kernel go to standard error."""
-    click.echo(
-        f"{printable(str(report.path))}: {report.num_counters} counters for {report.num_kernels} of"
+    echo(
+        f"{report.path}: {report.num_counters} counters for {report.num_kernels} of"
         f" {report.num_all} kernels"
     )
     if report.unknown:
-        click.echo(f"  no such kernel in this case: {names_text(report.unknown)}", err=True)
+        echo(f"  no such kernel in this case: {names_text(report.unknown)}", err=True)
     if report.unread_columns:
-        click.echo(f"  columns that were not read: {names_text(report.unread_columns)}", err=True)
+        echo(f"  columns that were not read: {names_text(report.unread_columns)}", err=True)
 
 
 def names_text(names: Sequence[str]) -> str:

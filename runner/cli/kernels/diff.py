@@ -14,6 +14,7 @@ from compile_hud.db.records.kernels import Kernel
 from compile_hud.db.shared.text import one_line, printable, shortened
 from compile_hud.runner.analysis.kernels.change_classes import KernelChange
 from compile_hud.runner.analysis.kernels.diff import KernelDiff, devices_text, diff_kernels
+from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.kernels.diff_sides import find_sides
 from compile_hud.runner.cli.kernels.diff_table import print_diff
@@ -79,7 +80,7 @@ def diff_command(workspace: Workspace, *, baseline: str, candidate: str, options
         if options.as_json:
             print_json({"label": row.label, "text": row.text, "lines": lines})
         else:
-            click.echo("\n".join(printable(line, allowed="\t") for line in [row.text, *lines]))
+            echo("\n".join(printable(line, allowed="\t") for line in [row.text, *lines]))
     elif options.as_json:
         print_json(
             {

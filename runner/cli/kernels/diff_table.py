@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import click
-
 from compile_hud.db.shared.text import counted, one_line, printable, shortened, signed_us
 from compile_hud.runner.analysis.kernels.change_classes import ChangeKind, KernelChange
 from compile_hud.runner.analysis.kernels.diff import KernelDiff
 from compile_hud.runner.analysis.kernels.rollup import PartChange
 from compile_hud.runner.cli.compare.memory import print_memory_diff
+from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.tables import Column, print_table
 
 _COLUMNS = (
@@ -36,14 +35,14 @@ def print_diff(
     `devices` is the sentence about two different devices, empty without.
     """
     for name, title in zip(("baseline ", "candidate"), titles, strict=True):
-        click.echo(f"{name} {printable(title, allowed='')}")
+        echo(f"{name} {printable(title, allowed='')}")
     if devices:
-        click.echo(one_line(devices))
+        echo(one_line(devices))
     if diff.noise_text:
-        click.echo(one_line(diff.noise_text))
-    click.echo()
+        echo(one_line(diff.noise_text))
+    echo()
     if lines := _rollup_lines(diff):
-        click.echo("\n".join([*lines, ""]))
+        echo("\n".join([*lines, ""]))
     changed = [row for row in diff.rows if row.kind is not ChangeKind.UNCHANGED]
     same = [row for row in diff.rows if row.kind is ChangeKind.UNCHANGED]
     rows = [_row(row) for row in (diff.rows if show_all else changed[:_NUM_SHOWN])]

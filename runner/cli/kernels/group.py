@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from compile_hud.runner.cli.lazy_group import LazyCommand, LazyGroup
+from compile_hud.runner.cli.help.lazy_group import LazyCommand, LazyGroup
 
 _SHOW = "show"
 _TABLE = (

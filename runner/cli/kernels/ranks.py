@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.cli.tables import Column, print_table
@@ -47,7 +48,7 @@ def ranks_command(_workspace: Workspace, *, traces: tuple[Path, ...], as_json: b
         print_json(report.to_json())
         return
     print_table(_COLUMNS, rows=[_cells(row) for row in report.rows], spare=_SPARE)
-    click.echo(_summary(report))
+    echo(_summary(report))
 
 
 def _cells(row: RankRow) -> list[str]:

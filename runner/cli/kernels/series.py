@@ -15,6 +15,7 @@ from compile_hud.db.records.summaries import KernelHistory
 from compile_hud.db.shared.text import counted, one_line, shortened, signed_percent
 from compile_hud.runner.analysis.kernel_series.chains import KernelChain, chain_kernels
 from compile_hud.runner.analysis.kernel_series.masked_changes import NUM_RESULTS
+from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.kernels.commands import find_kernels
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
@@ -66,11 +67,11 @@ def series_command(workspace: Workspace, *, run_name: str, case_name: str, as_js
         print_json(_document(history, chains))
         return
     first, last = history.nights[0].run, history.nights[-1].run
-    click.echo(f"case    {history.case.key}")
-    click.echo(f"results {len(history.nights)}, {first.run_id} to {last.run_id}\n")
+    echo(f"case    {history.case.key}")
+    echo(f"results {len(history.nights)}, {first.run_id} to {last.run_id}\n")
     print_table(_COLUMNS, rows=[_row(chain) for chain in chains[:_NUM_SHOWN]], spare=_SPARE)
     if len(chains) > _NUM_SHOWN:
-        click.echo(f"{counted(len(chains) - _NUM_SHOWN, 'shorter kernel')}; --json has all")
+        echo(f"{counted(len(chains) - _NUM_SHOWN, 'shorter kernel')}; --json has all")
 
 
 def _row(chain: KernelChain) -> tuple[str, ...]:

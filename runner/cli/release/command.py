@@ -38,6 +38,7 @@ from compile_hud.runner.analysis.release.sign_off import (
 from compile_hud.runner.analysis.repro import compare_command
 from compile_hud.runner.cli.compare.ci_report import ReportOptions, publish, report_options
 from compile_hud.runner.cli.compare.command import FAIL_ON_INCONCLUSIVE, FAIL_ON_REGRESSION
+from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.exit_codes import EXIT_INCONCLUSIVE, EXIT_INTERRUPTED
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.option_types import Duration, NearestChoice, Percentage
@@ -133,6 +134,10 @@ class _ReleaseOptions:
 
 @click.command(
     cls=ExampleCommand,
+    exit_codes={
+        1: "A case became worse.",
+        3: "A case is not decided, with --fail-on inconclusive.",
+    },
     examples=(
         "hud release 2.12.0 2.13.0 --budget 8h",
         "hud release stable next --model bert --mode default",
@@ -158,9 +163,9 @@ def release(
 ) -> None:
     """Say whether toolchain CANDIDATE may replace BASELINE.
 
-    Exits with 1 on a regression. Each is a toolchain, or a version of torch, which is built first
-    if need be. Every case of the suite is measured under both, with launches in turn, until it is
-    decided. Regressions are shown by what they have in common.
+    Each is a toolchain, or a version of torch, which is built first if need be. Every case of the
+    suite is measured under both, with launches in turn, until it is decided. Regressions are shown
+    by what they have in common.
     """
     if baseline == candidate:
         raise click.UsageError(f"both sides are {baseline}: name two toolchains")
@@ -179,7 +184,7 @@ def release(
     if options.scripts_folder is not None:
         _write_scripts(measured, folder=options.scripts_folder, workspace=workspace)
     if measured.candidate.state is RunState.INTERRUPTED:
-        click.echo(_next_line(measured, names=names), err=True)
+        echo(_next_line(measured, names=names), err=True)
         if options.budget is None and not options.report_only:
             sys.exit(EXIT_INTERRUPTED)
     sys.exit(_exit_code(measured, fail_on=options.fail_on))
@@ -359,12 +364,12 @@ def _measure(
 
 
 def _show(report: ReleaseReport) -> None:
-    click.echo(report.sign_off.text)
+    echo(report.sign_off.text)
     for name, run in (("baseline ", report.baseline), ("candidate", report.candidate)):
-        click.echo(f"{name} {run.id}  {run.toolchain}  {run.revision}")
-    click.echo(f"machine   {report.candidate.machine}")
+        echo(f"{name} {run.id}  {run.toolchain}  {run.revision}")
+    echo(f"machine   {report.candidate.machine}")
     if report.commits_url:
-        click.echo(f"commits   {report.commits_url}")
+        echo(f"commits   {report.commits_url}")
     columns = [
         Column(name="case"),
         Column(name="metric"),
@@ -372,7 +377,7 @@ def _show(report: ReleaseReport) -> None:
         Column(name="95 % interval"),
     ]
     for number, named in enumerate(report.clusters, start=1):
-        click.echo(f"\n{number}. {named.text}")
+        echo(f"\n{number}. {named.text}")
         rows = [item.worst for item in named.items]
         print_table(
             columns,
@@ -383,18 +388,18 @@ def _show(report: ReleaseReport) -> None:
             ],
         )
         if named.cause:
-            click.echo(f"kernels: {named.cause}")
-        click.echo(f"next: {repro_line(report, named.representative)}")
+            echo(f"kernels: {named.cause}")
+        echo(f"next: {repro_line(report, named.representative)}")
     for what, items in (
         ("faster", report.improvements),
         ("failed on both sides", report.failing),
         ("not decided", report.undecided),
     ):
         if items:
-            click.echo(f"\n{what}: {', '.join(item.key for item in items)}")
+            echo(f"\n{what}: {', '.join(item.key for item in items)}")
     if report.undecided:
         ids = (report.baseline.id, report.candidate.id)
-        click.echo(f"next: {compare_command(*ids)} --settle 30")
+        echo(f"next: {compare_command(*ids)} --settle 30")
 
 
 def release_json(report: ReleaseReport) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import click
 
-from compile_hud.db.shared.text import counted, printable
+from compile_hud.db.shared.text import counted
+from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.option_types import DateTimeType, NearestChoice
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
@@ -32,6 +33,9 @@ _RARE_COLLECTIONS = (200_000, 10, 100)
 @click.command(
     "import",
     cls=ExampleCommand,
+    exit_codes={
+        1: "A file could not be read; the others are stored.",
+    },
     examples=(
         "hud import nightly.json.gz",
         "hud import reports --machine a100-box --revision 0123456789",
@@ -92,7 +96,7 @@ def import_(
     with _rare_collections():
         for outcome in _outcomes(files, importer=importer):
             if isinstance(outcome, ImportFailed):
-                click.echo(f"hud: {printable(str(outcome))}", err=True)
+                echo(f"hud: {outcome}", err=True)
                 errors.append({"file": str(outcome.parameters["path"]), "error": str(outcome)})
                 continue
             reports.append(outcome)
@@ -110,9 +114,9 @@ def import_(
         )
         sys.exit(int(bool(errors)))
     if changing and not any(report.runner_spans.changing for report in reports):
-        click.echo(_changing_text(changing))
+        echo(_changing_text(changing))
     if any(report.results.num_new or report.results.num_changed for report in reports):
-        click.echo("`hud detect` judges what is new, `hud up` shows it")
+        echo("`hud detect` judges what is new, `hud up` shows it")
     sys.exit(int(bool(errors)))
 
 
@@ -158,43 +162,43 @@ def _folder_outcomes(
 
 
 def _print_report(report: ImportReport, *, has_time: bool) -> None:
-    name = printable(str(report.path))
+    name = str(report.path)
     if report.num_files > 1:
         known = f", {report.num_known_files} imported before" if report.num_known_files else ""
         name += f": {counted(report.num_files, 'file')}{known if not report.is_known else ''}"
     if report.is_known:
-        click.echo(f"{name}: imported before, nothing changed")
+        echo(f"{name}: imported before, nothing changed")
         if report.num_untimed and not has_time:
-            click.echo(
+            echo(
                 "  no time in the file: --at, --revision and --machine tell it from another of the"
                 " same content"
             )
         return
     done = report.results
-    click.echo(
+    echo(
         f"{name}: {counted(report.num_rows or 0, 'row')} ({report.format}),"
         f" {counted(report.num_runs, 'run')};"
         f" results: {done.num_new} new, {done.num_changed} changed, {done.num_known} in already"
     )
     for text in report.skipped.texts():
-        click.echo(f"  skipped {text}")
+        echo(f"  skipped {text}")
     for text in report.unread.texts():
-        click.echo(f"  not read {text}")
+        echo(f"  not read {text}")
     for text in report.mixed.texts(prefix="records that differ in "):
-        click.echo(
+        echo(
             f"  merged into one result {text}: benchmark.extra_info.variant or .shape tells"
             " such records apart"
         )
     if machines := report.runner_spans.changing:
-        click.echo(f"  {_changing_text(machines)}")
+        echo(f"  {_changing_text(machines)}")
     if report.num_untimed and not has_time:
-        click.echo("  no time in the file; --at says when, without it the file's own time counts")
+        echo("  no time in the file; --at says when, without it the file's own time counts")
     _print_metrics(report)
 
 
 def _changing_text(machines: Sequence[str]) -> str:
     return (
-        f"{counted(len(machines), 'machine')} of one night each, such as {printable(machines[0])}:"
+        f"{counted(len(machines), 'machine')} of one night each, such as {machines[0]}:"
         " --machine gives them one name and one history"
     )
 
@@ -202,11 +206,11 @@ def _changing_text(machines: Sequence[str]) -> str:
 def _print_metrics(report: ImportReport) -> None:
     for metric in report.metrics:
         if not metric.is_known or metric.judged_direction is None:
-            click.echo(f"  {_judged_how(metric)}")
+            echo(f"  {_judged_how(metric)}")
     for change in report.unit_changes:
-        click.echo(f"  {change.text}")
+        echo(f"  {change.text}")
     for metric_name in report.contradicted:
-        click.echo(f"  stated both ways: {metric_name}; of a series the newest statement counts")
+        echo(f"  stated both ways: {metric_name}; of a series the newest statement counts")
 
 
 def _judged_how(metric: ImportedMetric) -> str:

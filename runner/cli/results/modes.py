@@ -14,7 +14,7 @@ from compile_hud.db.records.metrics import CACHES, COLD, MAX_EXPECTED_CALLS
 from compile_hud.db.records.results import Phase
 from compile_hud.db.records.summaries import LatestCell
 from compile_hud.db.records.triage import ONGOING
-from compile_hud.db.shared.text import printable, quoted
+from compile_hud.db.shared.text import quoted
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.modes.answers import (
     answer_for,
@@ -156,16 +156,16 @@ def _values_text(name: str, cells: Sequence[LatestCell]) -> str:
 def _print_groups(groups: Sequence[ModeGroup]) -> None:
     console = stdout()
     if len(groups) > 1:
-        console.print(printable(summary_of(groups)), markup=False, soft_wrap=True)
+        console.print(summary_of(groups), markup=False, soft_wrap=True)
         console.print()
     for index, group in enumerate(groups):
         if index:
             console.print()
         answer = answer_for(group)
         title = f"{group.label}: {answer.title}" if group.label else answer.title
-        console.print(printable(title), markup=False, soft_wrap=True, style="bold")
+        console.print(title, markup=False, soft_wrap=True, style="bold")
         for sentence in answer.sentences:
-            console.print(printable(sentence), markup=False, soft_wrap=True)
+            console.print(sentence, markup=False, soft_wrap=True)
         if group.choice.modes:
             console.print()
             _print_modes(group)

@@ -17,6 +17,7 @@ from compile_hud.runner.cli.alerts.selection import (
     no_fit_text,
 )
 from compile_hud.runner.cli.alerts.text import print_alerts
+from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.option_types import NearestChoice
 from compile_hud.runner.cli.output import json_option, print_json, say_when_empty, with_workspace
@@ -61,7 +62,7 @@ def regressions(
         if has_all or alert.verdict is Verdict.REGRESSION
     ]
     if not alerts and not say_when_empty(store) and not as_json:
-        click.echo(no_fit_text(store, filters, states=requested), err=True)
+        echo(no_fit_text(store, filters, states=requested), err=True)
     if as_json:
         print_json(alerts_json(alerts, store=store, dashboard=workspace.config.dashboard))
     if as_json or not alerts:

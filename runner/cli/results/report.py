@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from compile_hud.runner.cli.echo import echo, print_document
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.option_types import NearestChoice
 from compile_hud.runner.cli.output import gather_options, with_workspace
@@ -53,7 +54,7 @@ def report(
     trends = load_trends(workspace.store(), options, now=now)
     text = _FORMATS[format_name](trends, at=now)
     if path is None:
-        click.echo(text, nl=False)
+        print_document(text)
         return
     try:
         with whole_file(path) as stream:
@@ -62,4 +63,4 @@ def report(
         raise DocumentNotWritten(
             f"cannot write {path}: {error.strerror}", path=path, reason=error.strerror
         ) from error
-    click.echo(f"report: {path}", err=True)
+    echo(f"report: {path}", err=True)

@@ -14,6 +14,7 @@ from compile_hud.db.queries.series import load_histories
 from compile_hud.db.records.findings import Finding
 from compile_hud.db.records.results import REFERENCE_FAMILY, Case, CaseResult, Run, RunDocument
 from compile_hud.db.shared.model_code import revisions_text
+from compile_hud.db.shared.text import shortened
 from compile_hud.db.store import Store
 from compile_hud.models_zoo.catalog.errors import UnknownNameError
 from compile_hud.runner.analysis.comparison.eager_processes import of_results
@@ -22,6 +23,7 @@ from compile_hud.runner.analysis.findings.documents import (
     run_findings,
 )
 from compile_hud.runner.analysis.judging.machine_state import CLOCKS, machine_history, machine_text
+from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.cli.results.case_tables import (
@@ -36,7 +38,7 @@ from compile_hud.runner.cli.results.case_tables import (
 )
 from compile_hud.runner.cli.results.case_text import print_case
 from compile_hud.runner.cli.run.command import print_results
-from compile_hud.runner.cli.tables import stdout
+from compile_hud.runner.cli.tables import MAX_PROSE, stdout
 from compile_hud.runner.config.load import Config
 from compile_hud.runner.documents.results import case_document, load_case, run_document
 from compile_hud.runner.documents.stored_runs import find_run
@@ -91,7 +93,7 @@ def show(workspace: Workspace, *, run_id: str, case_name: str | None, as_json: b
     ]
     console = stdout()
     for name, value in facts:
-        console.print(f"{name:10} {value}", markup=False)
+        console.print(f"{name:10} {shortened(value, limit=MAX_PROSE)}", markup=False)
     console.print()
     print_results(document)
     print_compile(document)
@@ -123,7 +125,7 @@ def _print_trials(run: Run, case: Case, *, findings: Sequence[Finding], config: 
             )
         except (RemedyError, UnknownNameError):
             continue
-        click.echo(f"try {remedy.name}: hud try {run.id} {case.key} {finding.code}")
+        echo(f"try {remedy.name}: hud try {run.id} {case.key} {finding.code}")
 
 
 def _machine_of(run: Run, *, store: Store) -> str:

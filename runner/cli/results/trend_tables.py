@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from compile_hud.db.shared.text import counted, printable
+from compile_hud.db.shared.text import counted
 from compile_hud.runner.analysis.trends.answers import change_interval_text, change_text
 from compile_hud.runner.analysis.trends.records import ModeTrend, ModeTrends
 from compile_hud.runner.cli.tables import Column, print_table, stdout
@@ -30,7 +30,7 @@ def print_trends(shown: ModeTrends) -> None:
     )
     if shown.is_synthetic:
         console.print(SYNTHETIC, style="bold")
-    console.print(printable(title), markup=False, soft_wrap=True)
+    console.print(title, markup=False, soft_wrap=True)
     for metric, trends in groupby(shown.trends, key=lambda trend: trend.metric):
         console.print()
         console.print(metric_title(metric), markup=False, soft_wrap=True, style="bold")
@@ -39,7 +39,7 @@ def print_trends(shown: ModeTrends) -> None:
         console.print()
         console.print("events", style="bold")
         for line in lines:
-            console.print(printable(line), markup=False, soft_wrap=True)
+            console.print(line, markup=False, soft_wrap=True)
 
 
 def _print_metric(trends: Sequence[ModeTrend]) -> None:

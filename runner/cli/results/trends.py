@@ -26,6 +26,7 @@ from compile_hud.runner.analysis.trends.trends import (
     trends_with_marks,
     until,
 )
+from compile_hud.runner.cli.echo import print_document
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.option_types import LastMoment, NearestChoice, TimeOrDuration
 from compile_hud.runner.cli.output import gather_options, json_option, print_json, with_workspace
@@ -135,7 +136,7 @@ def trends(workspace: Workspace, *, options: TrendOptions, as_json: bool, as_csv
         }
         print_json({**bounds, **trends_json(shown)})
     elif as_csv:
-        click.echo(trends_csv(shown.trends), nl=False)
+        print_document(trends_csv(shown.trends))
     else:
         print_trends(shown)
 

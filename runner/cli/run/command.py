@@ -58,6 +58,10 @@ _LEAST_USED = ("peak memory", "compile warm", "compile cold", "eager")
 
 @click.command(
     cls=ExampleCommand,
+    exit_codes={
+        1: "A case failed, a regression was confirmed, or the store did not take every"
+        " result; --fail-on decides.",
+    },
     examples=(
         "hud run",
         "hud run --suite nightly",

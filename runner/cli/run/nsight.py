@@ -14,6 +14,7 @@ from compile_hud.db.queries.kernels import load_kernel_runs
 from compile_hud.db.queries.results import load_result, load_result_summaries
 from compile_hud.db.records.results import Case, CaseResult
 from compile_hud.runner.analysis.repro import repro_command
+from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.kernels.counter_files import import_counters, print_report
 from compile_hud.runner.cli.progress import new_progress
 from compile_hud.runner.cli.run.nsight_commands import (
@@ -52,15 +53,15 @@ def watch_case(request: RunRequest, *, tool: Tool, workspace: Workspace) -> None
     result = _last_profiled(planned.case, toolchain=request.toolchain, workspace=workspace)
     measure = repro_command(planned.case, toolchain=request.toolchain)
     if result is None:
-        click.echo(measure)
+        echo(measure)
     for command in commands:
-        click.echo(command.text)
+        echo(command.text)
     csv = csv_of(tool, launch)
     run_name = "latest" if result is None else result.run_id
     keep = ["hud", "kernels", "counters", run_name, planned.case.key, str(csv)]
-    click.echo(shlex.join(keep))
+    echo(shlex.join(keep))
     if shutil.which(tool) is None:
-        click.echo(f"{tool} is not on PATH: nothing was run", err=True)
+        echo(f"{tool} is not on PATH: nothing was run", err=True)
         return
     if result is None:
         raise NotFoundError(

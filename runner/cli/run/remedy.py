@@ -16,6 +16,7 @@ from compile_hud.runner.analysis.findings.documents import case_findings
 from compile_hud.runner.bisect.commit_comparison import CaseChange
 from compile_hud.runner.cli.bisect.command import BisectProgress
 from compile_hud.runner.cli.compare.sentences import change_sentence, resolution_text
+from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.cli.tables import stderr
@@ -96,7 +97,7 @@ def try_command(
         print_json(_to_json(change, finding=finding, remedy=remedy))
     else:
         for line in _lines(change, finding=finding, remedy=remedy):
-            click.echo(line)
+            echo(line)
     if not all(side.outcome.is_success for side in (change.pair.baseline, change.pair.candidate)):
         raise click.exceptions.Exit(1)
 

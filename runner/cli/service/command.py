@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from compile_hud.runner.cli.echo import echo, print_document
 from compile_hud.runner.cli.help.examples import ExampleGroup
 from compile_hud.runner.cli.output import with_workspace
 from compile_hud.runner.config.load import load_config
@@ -53,17 +54,17 @@ def install(
     _check_kind(is_for_user)
     service = _service(workspace, name="schedule" if no_dashboard else "up")
     if is_printed:
-        click.echo(service.text(), nl=False)
+        print_document(service.text())
         return
     service.write()
     machine = workspace.dependencies.machine
     service.start(machine)
-    click.echo(f"installed and started {service.path}")
-    click.echo(f"status: systemctl --user status {UNIT_NAME}")
-    click.echo(f"log:    journalctl --user --unit {UNIT_NAME} --follow")
+    echo(f"installed and started {service.path}")
+    echo(f"status: systemctl --user status {UNIT_NAME}")
+    echo(f"log:    journalctl --user --unit {UNIT_NAME} --follow")
     user = getpass.getuser()
     if not has_lingering(machine, user=user):
-        click.echo(f"It ends when you log out; to keep it running: loginctl enable-linger {user}")
+        echo(f"It ends when you log out; to keep it running: loginctl enable-linger {user}")
 
 
 @service_group.command(examples=("hud service remove --user",))
@@ -77,9 +78,9 @@ def remove(workspace: Workspace, *, is_for_user: bool) -> None:
     _check_kind(is_for_user)
     service = _service(workspace, name="up")
     if service.remove(workspace.dependencies.machine):
-        click.echo(f"stopped and removed {service.path}")
+        echo(f"stopped and removed {service.path}")
     else:
-        click.echo(f"there is no {service.path}")
+        echo(f"there is no {service.path}")
 
 
 def _check_kind(is_for_user: bool) -> None:
@@ -114,7 +115,7 @@ def _service(workspace: Workspace, *, name: str) -> UserService:
     )
     if config.store_url != load_config(config.path, env=variables).store_url:
         # The unit can be read by others, and the URL may have a password.
-        click.echo(
+        echo(
             f"the store is not that of hud.toml: write HUD_DATABASE_URL=URL into {service.secrets}",
             err=True,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import re
 import shlex
@@ -18,6 +19,7 @@ from compile_hud.models_zoo.catalog.variants import VARIANTS
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.main import COMMANDS, main
 from compile_hud.runner.planning.suites import BUILTIN_SUITES
+from tests.support.sources import python_files, tree_of
 from tests.support.terminal import Terminal
 
 WIDTH = 80
@@ -105,6 +107,34 @@ def test_every_command_has_examples_at_the_end_of_its_help(
     at = lines.index("Examples:")
     assert lines[at + 1 :] == [f"  {line}" for line in command.examples]
     assert max(map(len, command.examples)) <= LONGEST_EXAMPLE
+
+
+def ends_with_a_code(node: ast.AST) -> bool:
+    """Return whether `node` ends `hud` with another code than that of an interruption."""
+    return (
+        isinstance(node, ast.Call)
+        and ast.unparse(node.func) == "sys.exit"
+        and ast.unparse(node.args[0]) != "EXIT_INTERRUPTED"
+    )
+
+
+def test_commands_that_end_with_a_code_document_it() -> None:
+    documented = {
+        command.callback.__module__
+        for command in LEAVES.values()
+        if isinstance(command, ExampleCommand) and command.exit_codes and command.callback
+    }
+    ending = {
+        f"compile_hud.{file.removesuffix('.py').replace('/', '.')}"
+        for file in python_files("runner/cli")
+        if any(map(ends_with_a_code, ast.walk(tree_of(file))))
+    }
+    assert documented == ending
+
+
+def test_exit_codes_are_in_the_help(terminal: Terminal, words: SnapshotAssertion) -> None:
+    result = terminal.hud("compare", "--help")
+    assert result.output.partition("Exit codes:")[2] == words
 
 
 def command_in(line: str) -> list[str]:

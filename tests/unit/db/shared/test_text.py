@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compile_hud.db.shared.text import listed, one_line, printable, signed, signed_percent
+from compile_hud.db.shared.text import listed, one_line, plain, printable, signed, signed_percent
 
 
 @pytest.mark.parametrize("sign", ["\x1b", "\x07", "\r", "\x9b", "\u202e", "\0"])
@@ -50,3 +50,11 @@ def test_names_beyond_the_limit_are_counted() -> None:
     assert listed(("a", "b"), limit=2) == "a, b"
     assert listed(["a", "b", "c", "d"], limit=2) == "a, b and 2 more"
     assert listed([], limit=2) == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1_000_000, "1000000"), (12_345_678.0, "12345678"), (0.25, "0.25"), (float("inf"), "inf")],
+)
+def test_a_count_is_shown_in_full(value: float, text: str) -> None:
+    assert plain(value) == text

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from compile_hud.runner.cli.tables import Column, print_table
+from compile_hud.runner.cli.tables import MAX_CELL, MAX_PROSE, Column, print_table
 
 
 @pytest.mark.parametrize("sign", ["\n", "\r\n", "\r", "\v", "\N{LINE SEPARATOR}", "\x1b", "\t"])
@@ -30,3 +30,17 @@ def test_spaces_within_a_cell_stay() -> None:
         [Column(name="part")], rows=[("  a  part",)], console=Console(file=stream, width=80)
     )
     assert "  a  part" in stream.getvalue()
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_long_name_is_cut(is_terminal: bool) -> None:
+    stream = io.StringIO()
+    console = Console(file=stream, width=1000, force_terminal=is_terminal, color_system=None)
+    columns = [Column(name="suite"), Column(name="what", is_prose=True), Column(name="state")]
+    rows = [("s" * 10_000, "w" * 10_000, "open"), ("s" * MAX_CELL, "w" * MAX_PROSE, "open")]
+    print_table(columns, rows=rows, console=console)
+    cut, whole = (line.split() for line in stream.getvalue().splitlines()[1:])
+    assert list(map(len, cut)) == list(map(len, whole)) == [MAX_CELL, MAX_PROSE, 4]
+    assert cut[0].endswith("s...")
+    assert cut[1].endswith("w...")
+    assert "." not in "".join(whole)

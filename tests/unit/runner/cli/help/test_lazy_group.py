@@ -7,8 +7,8 @@ import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
+from compile_hud.runner.cli.help.lazy_group import LazyCommand, LazyGroup
 from compile_hud.runner.cli.kernels.group import kernels_group
-from compile_hud.runner.cli.lazy_group import LazyCommand, LazyGroup
 from compile_hud.runner.cli.main import COMMANDS, main
 
 ROWS = [
