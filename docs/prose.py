@@ -22,7 +22,7 @@ MAX_MEAN = 17.0
 MAX_SENTENCE = 35
 MAX_WITHOUT_HEADING = 150
 # The aim is 25,000 for all of them; the ceiling only goes down.
-MAX_TOTAL = 43_400
+MAX_TOTAL = 40_000
 # Documents that still break a rule. The set only gets smaller.
 UNREVISED = frozenset(
     {
@@ -38,14 +38,10 @@ UNREVISED = frozenset(
         "docs/explanation/studies/training.md",
         "docs/explanation/threat-model.md",
         "docs/how-to/adding-a-metric.md",
-        "docs/how-to/adding-a-model.md",
         "docs/how-to/bisect.md",
         "docs/how-to/ci.md",
-        "docs/how-to/deployment.md",
         "docs/how-to/doctor.md",
-        "docs/how-to/interop.md",
         "docs/how-to/isolate.md",
-        "docs/how-to/notifications.md",
         "docs/how-to/release.md",
         "docs/how-to/scheduling.md",
         "docs/how-to/upgrading.md",

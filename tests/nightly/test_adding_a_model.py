@@ -1,4 +1,4 @@
-"""docs/how-to/adding-a-model.md, executed: its files in a folder, and its commands."""
+"""The how-tos of own models and variants, executed: their files in a folder, and their commands."""
 
 from __future__ import annotations
 
@@ -86,4 +86,17 @@ def test_commands_of_the_document_work_as_written(folder: Path) -> None:
         ("my_moe", "eager", "small", "ok"),
         ("my_moe", "default", "small", "ok"),
         ("my_moe", "eager", "tiny-b64", "ok"),
+    ]
+
+
+def test_the_variants_of_the_document_are_measured(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "how-to" / "own-variant.md").read_text(encoding="utf-8")
+    (settings,) = re.findall(r"^```toml\n(.*?)```", text, re.MULTILINE | re.DOTALL)
+    (tmp_path / "hud.toml").write_text(QUICK + settings, encoding="utf-8")
+    (command,) = re.findall(r"^hud run .*", text, re.MULTILINE)
+    done = hud(command, tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines()]
+    assert [(row[1], row[5]) for row in rows if row[0] == "dlrm"] == [
+        (variant, "ok") for variant in ("eager", "default", "large-fusion", "aot-eager")
     ]

@@ -146,5 +146,12 @@ def test_the_command_line_of_the_document_has_what_the_service_has(tmp_path: Pat
     assert output[-1] == f"as --user {user} -- {folder}/.venv/bin/hud show a b"
 
 
+def test_the_unit_names_its_document() -> None:
+    (address,) = values("Documentation")
+    (folder,) = values("WorkingDirectory")
+    name = address.removeprefix(f"file://{folder}/")
+    assert "(../compile-hud.service)" in text_of(name)
+
+
 def test_the_document_installs_the_unit() -> None:
     assert "(../compile-hud.service)" in text_of("docs/how-to/deployment.md")
