@@ -521,6 +521,35 @@ MEASUREMENT_CONSTANTS: Mapping[str, tuple[tuple[str, str, str], ...]] = {
 }
 
 
+KERNEL_CONSTANTS: Mapping[str, tuple[tuple[str, str, str], ...]] = {
+    "measure/kernels/profile_step.py": (
+        ("MAX_ITERATIONS", "", "maximum of profiled iterations"),
+        ("BUDGET_S", "s", "duration of all of them"),
+    ),
+    "traces/chrome_trace.py": (
+        ("MAX_UNPACKED_BYTES", "B", "maximum size of an unpacked trace"),
+        ("MAX_EVENT_BYTES", "B", "maximum size of an event"),
+        ("MAX_EVENTS", "", "maximum of events"),
+    ),
+    "analysis/kernels/matching.py": (
+        ("MAX_COMPARED", "", "kernels of a side that a rule compares, the longest ones"),
+        ("MAX_PAIRS", "", "maximum of compared pairs"),
+        ("MIN_LIKENESS", "%", "minimum likeness of two versions of a kernel"),
+    ),
+    "analysis/kernels/fusion.py": (
+        ("MIN_SHARED", "%", "minimum work that both sides of a fusion share"),
+        ("MAX_REGROUPED", "", "maximum of kernels of a fusion"),
+    ),
+    "analysis/kernels/noise.py": (
+        ("TOLERANCE_ERRORS", "", "standard errors by which two means differ"),
+        ("MAX_DEVIATIONS", "", "standard deviations of the samples that both differ by"),
+        ("MAX_COST_S", "s", "maximum cost of recording a call"),
+        ("MAX_APART", "%", "maximum difference of iterations and latencies, of the latency"),
+    ),
+    "analysis/kernels/diff.py": (
+        ("MIN_PART", "%", "minimum share of a component behind an alert"),
+    ),
+}
 MODE_CONSTANTS: Mapping[str, tuple[tuple[str, str, str], ...]] = {
     "analysis/stats/cohort.py": (
         ("MIN_SHARE", "%", "models with a number below which a mode is not compared"),
@@ -560,6 +589,8 @@ def _shown(value: Any, unit: str) -> str:
     """Return a constant with its unit: `5 ms`, `97 %`, `256 MiB`, or a number for each dtype."""
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {number:g}" for key, number in value.items())
+    if unit == "s" and value < 1e-3:
+        return f"{value * 1e6:g} us"
     if unit == "s" and value < 1:
         return f"{value * 1e3:g} ms"
     if unit == "%":
@@ -591,6 +622,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "findings": findings,
     "foreign-metrics": imported_metrics,
     "foreign-words": foreign_words,
+    "kernel-constants": partial(table_of_constants, KERNEL_CONSTANTS),
     "measurement-constants": partial(table_of_constants, MEASUREMENT_CONSTANTS),
     "mode-constants": partial(table_of_constants, MODE_CONSTANTS),
     "metrics": metrics,

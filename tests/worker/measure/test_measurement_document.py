@@ -20,7 +20,11 @@ PAGE = text_of("docs/explanation/measurement.md")
 COLUMNS = "metric, unit, method, clock, formula, missing when, and why, checked against"
 CONSTANTS = [
     (module, name)
-    for modules in (GENERATE.MEASUREMENT_CONSTANTS, GENERATE.MODE_CONSTANTS)
+    for modules in (
+        GENERATE.MEASUREMENT_CONSTANTS,
+        GENERATE.MODE_CONSTANTS,
+        GENERATE.KERNEL_CONSTANTS,
+    )
     for module, rows in modules.items()
     for name, _unit, _meaning in rows
 ]
@@ -53,7 +57,7 @@ def test_a_constant_of_the_page_has_its_value_of_the_code(module: str, name: str
     assert GENERATE.constant_of(ROOT / path, name) == getattr(imported, name)
 
 
-@pytest.mark.parametrize(("page", "least"), [("measurement", 10), ("modes", 3)])
+@pytest.mark.parametrize(("page", "least"), [("measurement", 10), ("modes", 3), ("kernels", 5)])
 def test_each_constant_that_the_text_names_is_in_its_table(page: str, least: int) -> None:
     whole = text_of(f"docs/explanation/{page}.md")
     text, _, generated = whole.partition("\n<!-- generated: ")
@@ -66,6 +70,7 @@ def test_each_constant_that_the_text_names_is_in_its_table(page: str, least: int
     ("value", "unit", "shown"),
     [
         (0.005, "s", "5 ms"),
+        (1e-5, "s", "10 us"),
         (1.0, "s", "1 s"),
         (0.97, "%", "97 %"),
         (0.002, "%", "0.2 %"),
