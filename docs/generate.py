@@ -17,6 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import click
+from detection_tables import (
+    ALERT_CONSTANTS,
+    COMPARISON_CONSTANTS,
+    detector_constants,
+    module_constants,
+    spreads,
+    table,
+)
 
 from compile_hud.app.components.page_frame import POLL_S
 from compile_hud.app.components.trend.window import MAX_POINTS
@@ -64,15 +72,6 @@ BLOCK = re.compile(
     r"(?P<end><!-- end generated -->)",
     re.DOTALL,
 )
-
-
-def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Return a Markdown table."""
-    titles = list(header)
-    lines = [titles, ["---"] * len(titles), *rows]
-    return "".join(
-        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines
-    )
 
 
 def metrics() -> str:
@@ -617,6 +616,9 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "api": api,
     "dashboard-numbers": dashboard_numbers,
     "commands": commands,
+    "constants": detector_constants,
+    "constants-alerts": partial(module_constants, ALERT_CONSTANTS),
+    "constants-comparison": partial(module_constants, COMPARISON_CONSTANTS),
     "decisions": decisions,
     "exit-codes": exit_codes,
     "findings": findings,
@@ -633,6 +635,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "attention-masks": attention_masks,
     "schema": schema,
     "settings": settings,
+    "spreads": spreads,
     "studies": studies,
     "suites": suites,
     "tags": tags,

@@ -22,12 +22,11 @@ MAX_MEAN = 17.0
 MAX_SENTENCE = 35
 MAX_WITHOUT_HEADING = 150
 # The aim is 25,000 for all of them; the ceiling only goes down.
-MAX_TOTAL = 36_800
+MAX_TOTAL = 28_600
 # Documents that still break a rule. The set only gets smaller.
 UNREVISED = frozenset(
     {
         "README.md",
-        "docs/explanation/judging.md",
         "docs/explanation/security.md",
         "docs/explanation/studies.md",
         "docs/explanation/studies/architecture.md",

@@ -3,7 +3,7 @@
 Method: sequential_test.py follows the history night by night and locates new levels: a sequential
 test of the evidence for a step, given the noise of the series itself (evidence.py). A step is
 reported while the interval of its change reaches the floor: later points decide.
-docs/explanation/judging.md has every rule, and the scores. Assumptions: one point a night; noise
+docs/explanation/detection.md has the rule. Assumptions: one point a night; noise
 multiplicative, of any distribution, depending on the night before at most; no NaN. Consequences: a
 step shows on its third night at the earliest, and later if it is small in its noise. Blips of two
 nights never show. A slow drift is absorbed (drift.py).

@@ -214,7 +214,7 @@ class RunSection(_LaunchesSection):
     confirm: Flag = Field(
         True,
         description="Whether suspected regressions of a run are measured again before anyone is"
-        " told ([how](../explanation/judging.md#confirmation)).",
+        " told ([how](../explanation/alerts.md#confirmation)).",
     )
     confirm_share: Multiple = Field(
         0.2,

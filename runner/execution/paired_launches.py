@@ -22,8 +22,8 @@ from compile_hud.runner.analysis.comparison.runs import CaseComparison
 from compile_hud.runner.events import Notify, PairLaunched
 from compile_hud.runner.execution.executor import CaseOrder, CaseSession, SessionMaker
 
-# A comparison of a suspected change, or one in little time, may start with fewer pairs. A large
-# change shows at once; with fewer pairs than this only a catastrophe would.
+# Pairs of launches for a suspected change, or in little time. A large change shows at once; with
+# fewer pairs only a catastrophe would.
 MIN_PAIRS = 4
 
 

@@ -221,8 +221,8 @@ def test_a_drift_of_one_percent_a_week_is_notified_and_stays_open(terminal: Term
     before, early, later, at_last = reports
     assert before == set()
     assert early <= later <= at_last
-    # Half of them after 33 nights, as docs/explanation/judging.md has it of this noise, and all in
-    # the end.
+    # Half of them after 33 nights, as docs/explanation/detection-measurements.md has it of this
+    # noise, and all in the end.
     assert len(later) >= 3
     assert at_last == {*names} - {steady}
     assert all(item["change_pct"] > 7 for item in drifts)

@@ -25,11 +25,33 @@ def result(name: str) -> Any:
 def test_figures_of_paired_comparisons_are_current() -> None:
     summary = result("precision_trials")["summary"]
     same, planted = summary["same_code"], summary["planted_5_percent"]
-    text = words("docs/explanation/judging.md")
-    assert f"{same['num_false_verdicts']} of {same['num_trials']} comparisons of equal code" in text
-    assert f"found in {planted['num_found']} of {planted['num_trials']}" in text
+    text = words("docs/explanation/detection-measurements.md")
     seconds = [round(side["median_seconds"]) for side in (same, planted)]
-    assert "in a median of {} and {} seconds".format(*seconds) in text
+    false = f"a verdict in {same['num_false_verdicts']} of {same['num_trials']}"
+    assert f"| equal code | {false} | {seconds[0]} s |" in text
+    found_text = f"found in {planted['num_found']} of {planted['num_trials']}, one inconclusive"
+    assert f"| 5 % more work | {found_text} | {seconds[1]} s |" in text
+    assert planted["undecided"] == 1
+
+
+def test_figures_of_stored_runs_are_current() -> None:
+    answers = result("answers_nights")["answers"]
+    history, without = answers["history"], answers["no history"]
+    text = words("docs/explanation/detection-measurements.md")
+
+    def unchanged(name: str) -> str:
+        return f"{100 * history[name]['unchanged_share']:.1f} %"
+
+    assert f"latencies and speedups | {unchanged('latency and speedup')} unchanged" in text
+    ordinary = unchanged("latency and speedup of ordinary series")
+    assert f"without the noisy series | {ordinary} unchanged" in text
+    compile_times = f"{unchanged('compile_cold_s')} and {unchanged('compile_warm_s')} unchanged"
+    assert f"cold and warm compile times | {compile_times}" in text
+    all_rows = history["all"]
+    assert f"all {all_rows['num_comparisons']:,} comparisons with a history" in text
+    coverage = f"{100 * all_rows['coverage']:.1f} % of intervals"
+    assert f"| {all_rows['num_false']} false changes; {coverage}" in text
+    assert f"without a history | {without['all']['num_false']} false changes" in text
 
 
 def test_figures_of_imported_histories_are_current() -> None:
@@ -180,10 +202,10 @@ def test_figures_of_the_cost_of_recording_kernels_are_current() -> None:
 
 def test_figures_of_detection_trade_offs_are_current() -> None:
     document = result("limits")
-    text = words("docs/explanation/judging.md")
+    text = words("docs/explanation/detection-measurements.md")
     rows = {f"observer, {limit}": figures for limit, figures in document["observer"].items()}
-    shown = [*(name for name in rows if f"| {name} |" in text), "judge"]
-    rows["judge"] = document["judge"]
+    shown = [*(name for name in rows if f"| {name} |" in text), "detector"]
+    rows["detector"] = document["judge"]
     assert len(shown) >= 6
     for name in shown:
         figures = rows[name]

@@ -221,7 +221,7 @@ def test_slower_memory_is_the_machines_doing(demo: Store) -> None:
 
 
 def test_nothing_else_is_reported(demo: Store) -> None:
-    """The noisy series has no step (docs/explanation/judging.md)."""
+    """The noisy series has no step (docs/explanation/detection.md)."""
     alerted = {(alert.case.model, alert.case.mode) for alert in base_alerts(demo)}
     machine = {("ref_copy", "eager"), *(("nn_transformer", mode) for mode in MODES)}
     assert alerted == {STEP, GAIN, FIXED, FAILING, VANISHED, DRIFT} | machine

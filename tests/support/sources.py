@@ -40,6 +40,9 @@ def tree_of(name: str) -> ast.Module:
 
 def module_of(name: str) -> ModuleType:
     """Return a script of the project, which lies in no package, as a module."""
+    # Python adds the folder of a script, which may import its neighbours.
+    if (folder := str((ROOT / name).parent)) not in sys.path:
+        sys.path.append(folder)
     spec = importlib.util.spec_from_file_location(f"script_{Path(name).stem}", ROOT / name)
     assert spec is not None
     assert spec.loader is not None

@@ -19,8 +19,8 @@ from compile_hud.runner.analysis.trends.records import MarkKind, TrendMark
 # A group shows so many; the others are counted.
 _MAX_ITEMS = 5
 _LATENCY = "latency_s"
-# docs/explanation/judging.md: the detector reports nine of ten steps within six nights, a return
-# within three.
+# The detector reports nine of ten steps within six nights, a return within three
+# (docs/explanation/detection-measurements.md).
 _DETECTION_RUNS = 6
 _MARKS = (
     ("torch", MarkKind.REVISION),

@@ -41,9 +41,10 @@ from compile_hud.db.shared.text import counted, short_revision
 from compile_hud.runner.analysis.detection.series_changes import STEP
 from compile_hud.runner.analysis.judging.attribution import MACHINE
 
-# Noise may show a step of a revision a run late, and alerts without an exact start a run apart.
+# Runs between two alerts of one event: noise may show a step of a revision a run late.
 NUM_RUNS_APART = 1
-# One model alone may have any reason; two in one night have one.
+# Models of an event of the revision or the environment: one model may have any reason, two in one
+# night have one.
 MIN_MODELS = 2
 
 MISSING = "missing"

@@ -42,9 +42,10 @@ EAGER_WALL, EAGER_CPU = "eager_latency_s", "eager_latency_cpu_s"
 # Eager's time by the time that it is measured in turn with.
 EAGER_CLOCKS = {WALL: EAGER_WALL, CPU: EAGER_CPU}
 SPEEDUP = "speedup"
-# A computation with a core of its own spends all of its wall time computing, except 1 to 2 %. One
-# that is preempted a quarter of the time has most of its iterations untouched, so medians hide the
-# preemption. It computes 10 % slower even in those iterations.
+# The largest ratio of wall time to CPU time on a quiet machine. A computation with a core of its
+# own spends all of its wall time computing, except 1 to 2 %. One that is preempted a quarter of the
+# time has most of its iterations untouched, so medians hide the preemption. It computes 10 % slower
+# even in those iterations.
 QUIET_RATIO = 1.1
 
 

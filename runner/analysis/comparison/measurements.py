@@ -34,8 +34,8 @@ from compile_hud.runner.analysis.stats.estimates import launch_medians, order_st
 from compile_hud.runner.analysis.stats.variance_prior import moderated
 
 # The false discovery rate of a comparison, and the chance that any change is called significant
-# with nothing changed. 2 % rather than the usual 5 %: a gate on every change fails one in fifty
-# for nothing.
+# with nothing changed. 2 % rather than the usual 5 %: a gate on every change fails one in fifty for
+# nothing.
 FAMILY_ERROR = 0.02
 # The chance that a change of just the floor is called unchanged.
 EQUIVALENCE_ERROR = 0.05

@@ -43,16 +43,17 @@ NOISE_METRICS = (
     *(name for name, metric in METRICS.items() if metric.is_judged and not metric.is_exact),
     SPEED_PROBE,
 )
-# Two months of nights and the two compared runs: older nights hardly describe the current noise.
+# Runs of a history that describe the noise, the two compared ones included: two months of nights.
+# Older nights hardly describe the current noise.
 HISTORY_RUNS = 62
-# Fewer changes tell no spread between two runs.
+# Cases of the two runs that show a spread between runs: fewer changes show none.
 MIN_CASES = 6
 # Cases differ in how much runs move them, and each has one change: the spread that they have in
 # common says as much about one of them as so many runs of its own.
 MAX_CASE_DEGREES = 8.0
 # A robust sd of normal values errs as an ordinary one of half as many does.
 _DEGREES_PER_CHANGE = 0.5
-# A common move of less than so many floors is the run's; a larger one is left to be judged.
+# A common change of all cases counts as noise of the run up to this many floors.
 COMMON_SHARE = 0.5
 
 

@@ -55,14 +55,15 @@ from compile_hud.runner.analysis.stats.launch_noise import (
 )
 from compile_hud.runner.analysis.stats.rounds import Pair
 
-# Looking after each pair would cost more certainty than stopping a pair earlier saves.
+# Factor between the numbers of pairs at two looks. Looking after each pair would cost more
+# certainty than stopping a pair earlier saves.
 LOOK_GROWTH = 1.5
 # A pair is calm up to this many widths (from the 5th to the 25th percentile) above the calmest
 # quarter: all but 2 % of normal values. The widths come from the calm end, which a neighbour does
 # not affect until it disturbs most of the launches.
 CALM_WIDTHS = 3.0
 CALM_QUANTILES = (0.05, 0.25)
-# At least this many pairs count: fewer could not show their own spread.
+# The share of pairs that count at least: fewer could not show their own spread.
 MIN_CALM_SHARE = 1 / 3
 MIN_CALM_PAIRS = 4
 

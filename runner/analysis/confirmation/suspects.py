@@ -32,7 +32,8 @@ from compile_hud.runner.analysis.judging.machine_state import level_change
 from compile_hud.runner.analysis.judging.series_rules import SeriesRules
 from compile_hud.runner.analysis.stats.estimates import sorted_median
 
-# A verdict that three measurements in three nights could not reach will not come from a fourth.
+# Re-measurements of an alert: a verdict that three of them in three nights could not reach will not
+# come from a fourth.
 MAX_TRIES = 3
 # A case that vanished cannot be measured at all.
 _KINDS = (STEP, OUTCOME)

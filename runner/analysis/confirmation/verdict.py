@@ -58,9 +58,8 @@ from compile_hud.runner.analysis.stats.launch_levels import (
     level_at,
 )
 
-# The estimate must be nearer to the old level than to the suspected one, and the interval must
-# exclude the suspected one. A rule on the whole interval would leave nine of ten false suspects
-# undecided.
+# A refuting estimate is below this share of the suspected change, and its interval excludes that
+# change. A rule on the whole interval would leave nine of ten false suspects undecided.
 REFUTING_SHARE = 0.5
 EAGER_CLOCKS = ("eager_latency_cpu_s", "eager_latency_s")
 

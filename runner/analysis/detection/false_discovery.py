@@ -14,7 +14,7 @@ the number of looks, since a step is tested again as its later nights arrive.
 
 Assumptions: nights are independent of each other, and tails no heavier than that. Series of one run
 may depend on each other as neighbours on a machine do (positively: Benjamini and Yekutieli, Annals
-of Statistics 29, 2001). docs/explanation/judging.md has the reasons and a worked example.
+of Statistics 29, 2001). docs/explanation/detection.md has a worked example.
 """
 
 from __future__ import annotations

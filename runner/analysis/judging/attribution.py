@@ -22,13 +22,13 @@ EAGER = "eager"
 MACHINE = "machine"
 EAGER_OR_MACHINE = "eager_or_machine"
 MEASUREMENT = "measurement"
-# A control that changed by half of the step explains it. One that changed by less than a quarter
-# (noise, mostly) is unrelated. In between the cause stays open.
+# A control that changed by this share of the step explains it.
 EXPLAINING_SHARE = 0.5
+# A control that changed by less (noise, mostly) is unrelated. In between the cause stays open.
 INNOCENT_SHARE = 0.25
 
-# Runs on each side of a step in which a reference case must have moved: with more, one that moved
-# another week would count.
+# Runs on each side of a step in which a reference case must have changed: with more, one that
+# changed another week would count.
 NUM_RUNS_AT_ONSET = 7
 
 # If the nights' own intervals are this much wider than before, and wider than the step, they were

@@ -47,7 +47,7 @@ ABSOLUTE_METRICS = (*CLOCKS, "compile_cold_s", "compile_cold_cpu_s", "compile_wa
 # A machine counts as steady if a change of this size would have been detected. Smaller changes need
 # more nights than a page has.
 STEADY_WITHIN = 0.10
-# At first the spread between runs is known from a few of them; the prior counts as four.
+# The weight of the prior spread between runs: at first the spread is known from a few runs.
 PRIOR_RUNS = 4.0
 
 

@@ -34,13 +34,14 @@ from compile_hud.runner.analysis.stats.variance_prior import (
     moderated,
 )
 
-# The newest results that are judged: six weeks of a level, and the nights of a step.
+# The newest results that are searched: six weeks of a baseline, and the nights of a step.
 NUM_RESULTS = DEFAULT_CONFIG.level_points + DEFAULT_CONFIG.sustained_points
-# A night may raise a false alert in one case of 3,650: one in ten years of nights.
+# The chance of a false alert in one case per night: one in ten years of nights.
 NIGHT_BUDGET = 0.1 / 365
-# One kernel in twenty that an alert names may be named by chance.
+# The false discovery rate of the kernels that an alert names: one in twenty.
 KERNEL_RATE = 0.05
-# Shorter chains are no witnesses of the machine: a launch of a microsecond varies by itself.
+# Share of the latency of a kernel that shows machine drift: a launch of a microsecond varies by
+# itself.
 MIN_WITNESS_SHARE = 0.005
 # More than these offsets would not fit into a line.
 MAX_OFFSETS = 2

@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 
+# Gaps between the points of a case that show its cadence: the second largest of them.
 NUM_GAPS = 10
-# With fewer gaps the largest may be the cadence itself.
+# With fewer gaps the largest is the cadence.
 MIN_GAPS_WITH_HOLIDAY = 5
-# A weekly case is overdue after ten and a half days, a nightly one after a day and a half.
+# Cadences after which a case is overdue: a weekly one after ten and a half days, a nightly one
+# after a day and a half.
 LATE_AFTER_CADENCES = 1.5
 
 

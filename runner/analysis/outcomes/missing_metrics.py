@@ -38,10 +38,9 @@ from compile_hud.runner.analysis.outcomes.spans import (
 
 # A result needs these metrics. Sizes and counts may come and go with the capabilities of a host.
 HEADLINE_METRICS: Final = ("latency_s", "speedup")
-# The number of results before a gap that are considered, and how many of them may lack the metric.
-# One night without it is no reason to miss a later gap; with two, the case may be measured like
-# that.
+# Results before a gap that show that the metric belongs to the case.
 POINTS_BEFORE: Final = 8
+# Results of these that may lack the metric: with two, the case may be measured like that.
 MAX_WITHOUT: Final = 1
 
 

@@ -51,7 +51,8 @@ from compile_hud.runner.analysis.outcomes.spans import (
 
 # Kinds of alerts about how a case ended, not about its numbers.
 ENDING_KINDS = (OUTCOME, VANISHED, LATE)
-# Fewer could be a trial of a smaller selection under the suite's name.
+# Runs of its suite without a case that is missing: fewer could be a trial of a smaller selection
+# under the suite's name.
 RUNS_WITHOUT = 3
 # A run that plans less than this share of a case's former companions is another selection.
 MIN_COMPANIONS = 0.5

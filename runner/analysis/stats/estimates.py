@@ -21,9 +21,10 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 CONFIDENCE = 0.95
-# These make both measures of spread consistent with the standard deviation of normal values.
+# Makes the median absolute deviation consistent with the standard deviation of normal values.
 MAD_TO_SD = 1.4826
 TAILS = (0.15, 0.85)
+# The same for the width between the `TAILS` of the values.
 TAILS_TO_SD = 1 / 2.0729
 # Standard error of a median of normal values, over that of a mean.
 MEDIAN_INEFFICIENCY = math.sqrt(math.pi / 2)

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from compile_hud.runner.analysis.stats.estimates import Spread
 
-# The prior counts as eight launches. It outweighs the two to six of a comparison, and a dozen
+# The weight of the prior in launches. It outweighs the two to six of a comparison, and a dozen
 # launches outweigh it.
 PRIOR_DEGREES = 8.0
-# A paired comparison brings eight launches a side and more, and shows its own spread sooner.
+# The same in a paired comparison, which brings eight launches a side and more and shows its own
+# spread sooner.
 PAIR_PRIOR_DEGREES = 4.0
 
 # Coefficients of variation between fresh launches of one build, measured on a two-core machine with

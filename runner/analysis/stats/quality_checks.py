@@ -40,7 +40,7 @@ MAX_STEAL_SHARE = 0.05
 # Clocks step by 1 to 2 % by themselves; the CPU's is read at two instants and moves more.
 MAX_GPU_CLOCK_CHANGE = 0.05
 MAX_CPU_CLOCK_CHANGE = 0.15
-# Launches of one build differ by 1 to 3 % (standard deviation; docs/explanation/judging.md, prior).
+# Launches of one build differ by 1 to 3 % (docs/explanation/comparison.md: spreads).
 MAX_LAUNCH_SPREAD = 0.03
 # An iteration of the energy loop relative to one of the samples. With a reading of the power at
 # every batch the device is idle for up to a sixth of the loop (a reading, then five times as long

@@ -18,7 +18,7 @@ import numpy as np
 from compile_hud.runner.analysis.stats.estimates import MAD_TO_SD, Spread, robust_sd
 from compile_hud.runner.analysis.stats.variance_prior import MIN_SD
 
-# Fewer runs than these give no spread of their own.
+# Runs of a history that show a spread: fewer have none of their own.
 MIN_RUNS = 5
 # Of fewer differences one step is more than the tail that a robust sd leaves out.
 MIN_STEPS_WITH_TAILS = 10
