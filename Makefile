@@ -93,6 +93,11 @@ docs: $(VENV)/.installed ## write the generated parts of the documents again, an
 docs-serve: $(VENV)/.installed ## show the site of the documents on port 8000 while you write
 	@$(MKDOCS) serve
 
+.PHONY: dist
+dist: $(VENV)/.installed ## build the wheel and the source distribution into dist/
+	@rm -rf dist
+	@$(BIN)/python -m build --no-isolation --outdir dist .
+
 .PHONY: bench
 bench: $(VENV)/.installed-run ## measure how fast the quick start is; writes benchmarks/results/
 	@$(BIN)/python benchmarks/startup.py

@@ -21,7 +21,8 @@ from tests.support.sources import ROOT, python_files, text_of
 
 COMPOSE: dict[str, Any] = yaml.safe_load(text_of("docker-compose.yml"))
 SERVICES: dict[str, Any] = COMPOSE["services"]
-OURS = ("dashboard", "runner")
+RUNNERS = ("runner-cpu", "runner-gpu")
+OURS = ("dashboard", *RUNNERS)
 # Where .ci/run unpacks it when there is none.
 UNPACKED = ROOT / "build" / "compose" / "usr" / "libexec" / "docker" / "cli-plugins"
 COMMANDS = (("docker", "compose"), (str(UNPACKED / "docker-compose"),))
@@ -62,10 +63,13 @@ def _works(command: Sequence[str]) -> bool:
         return False
 
 
-def test_there_are_a_dashboard_a_runner_and_a_database_on_demand() -> None:
-    assert set(SERVICES) == {*OURS, "postgres"}
-    assert SERVICES["postgres"]["profiles"] == ["cluster"]
-    assert not any("profiles" in SERVICES[name] for name in OURS)
+def test_profiles_add_a_runner_of_a_kind_and_a_database() -> None:
+    assert {name: row.get("profiles") for name, row in SERVICES.items()} == {
+        "dashboard": None,
+        "postgres": ["cluster"],
+        "runner-cpu": ["cpu"],
+        "runner-gpu": ["gpu"],
+    }
 
 
 @pytest.mark.parametrize("service", list(SERVICES))
@@ -114,19 +118,36 @@ def test_what_a_dockerfile_copies_reaches_the_builder(service: str) -> None:
     assert all((ROOT / source).exists() for source in sources)
 
 
-def test_runner_reserves_one_gpu_and_the_dashboard_none() -> None:
-    devices = SERVICES["runner"]["deploy"]["resources"]["reservations"]["devices"]
+def test_one_service_reserves_a_gpu() -> None:
+    devices = SERVICES["runner-gpu"]["deploy"]["resources"]["reservations"]["devices"]
     assert devices == [{"driver": "nvidia", "count": 1, "capabilities": ["gpu"]}]
-    assert "reservations" not in SERVICES["dashboard"]["deploy"]["resources"]
+    assert not [
+        name
+        for name in ("dashboard", "runner-cpu")
+        if "reservations" in SERVICES[name]["deploy"]["resources"]
+    ]
 
 
-def test_runner_keeps_its_name_when_its_container_changes() -> None:
-    assert SERVICES["runner"]["hostname"] == "${HUD_MACHINE:-compile-hud}"
+def test_the_runners_differ_in_device_and_image_only() -> None:
+    cpu, gpu = (SERVICES[name] for name in RUNNERS)
+    assert {key for key in cpu if cpu[key] != gpu[key]} == {"build", "deploy", "image", "profiles"}
+    assert cpu["deploy"]["resources"]["limits"] == gpu["deploy"]["resources"]["limits"]
 
 
-def test_runner_image_can_compile() -> None:
-    assert "g++ " in dockerfile("runner")
-    assert "python3-dev" in dockerfile("runner")
+@pytest.mark.parametrize("service", RUNNERS)
+def test_runner_keeps_its_name_when_its_container_changes(service: str) -> None:
+    assert SERVICES[service]["hostname"] == "${HUD_MACHINE:-compile-hud}"
+
+
+@pytest.mark.parametrize("service", RUNNERS)
+def test_runner_image_can_compile(service: str) -> None:
+    text = dockerfile(service)
+    assert "g++ " in text
+    # The images of Python have its headers.
+    assert "python3-dev" in text or "FROM python:" in text
+    assert SERVICES[service]["build"]["args"]["TORCH"] == (
+        "${HUD_TORCH:-" + re.findall(r"^ARG TORCH=(.+)$", text, re.MULTILINE)[0] + "}"
+    )
 
 
 def test_ports_are_bound_to_the_loopback_address() -> None:
@@ -179,7 +200,7 @@ def test_every_service_has_a_health_check_limits_and_a_bounded_log(service: str)
 
 def test_health_of_the_runner_is_whether_its_scheduler_holds_its_lock(tmp_path: Path) -> None:
     """The very command, on the very lock that the code takes."""
-    kind, command = SERVICES["runner"]["healthcheck"]["test"]
+    kind, command = SERVICES["runner-gpu"]["healthcheck"]["test"]
     lock = tmp_path / "scheduler.lock"
     assert kind == "CMD-SHELL"
     command_line = ["sh", "-c", command.replace("/data/scheduler.lock", str(lock))]
@@ -228,11 +249,12 @@ def test_settings_inside_the_containers_are_valid() -> None:
 def test_variables_are_documented() -> None:
     variables = set(re.findall(r"\$\{(\w+)", text_of("docker-compose.yml")))
     described = set(re.findall(r"^\| `(\w+)`", text_of("docs/how-to/deployment.md"), re.MULTILINE))
-    assert variables == described
+    # Compose itself reads this one.
+    assert variables | {"COMPOSE_PROFILES"} == described
 
 
 def test_compose_reads_every_service_and_warns_of_nothing(read: Read) -> None:
-    done = read("--profile", "cluster")
+    done = read("--profile", "cluster", "--profile", "cpu", "--profile", "gpu")
     assert (done.returncode, done.stderr) == (0, "")
     document = json.loads(done.stdout)
     assert document["name"] == "compile-hud"
@@ -242,7 +264,7 @@ def test_compose_reads_every_service_and_warns_of_nothing(read: Read) -> None:
         assert service["read_only"] is True, name
         assert service["deploy"]["resources"]["limits"]["pids"] > 0, name
         assert {port["host_ip"] for port in service.get("ports", ())} <= {"127.0.0.1"}, name
-    runner = document["services"]["runner"]
+    runner = document["services"]["runner-gpu"]
     assert runner["deploy"]["resources"]["reservations"]["devices"] == [
         {"driver": "nvidia", "count": 1, "capabilities": ["gpu"]}
     ]
@@ -251,15 +273,26 @@ def test_compose_reads_every_service_and_warns_of_nothing(read: Read) -> None:
         assert secret["file"] == str(ROOT / "docker" / "no-secret"), name
 
 
-def test_compose_starts_no_database_without_the_profile(read: Read) -> None:
-    assert set(json.loads(read().stdout)["services"]) == set(OURS)
+@pytest.mark.parametrize(
+    ("profile", "services"),
+    [
+        ("", {"dashboard"}),
+        ("cpu", {"dashboard", "runner-cpu"}),
+        ("gpu", {"dashboard", "runner-gpu"}),
+    ],
+)
+def test_compose_starts_the_runner_of_the_profile(
+    read: Read, profile: str, services: set[str]
+) -> None:
+    document = json.loads(read(env={"COMPOSE_PROFILES": profile}).stdout)
+    assert set(document["services"]) == services
 
 
 def test_compose_puts_the_variables_in_their_places(read: Read, tmp_path: Path) -> None:
     secret = tmp_path / "password"
     secret.write_text("a password", encoding="ascii")
     env = {
-        "COMPOSE_PROFILES": "cluster",
+        "COMPOSE_PROFILES": "cluster,cpu,gpu",
         "HUD_DATABASE_PASSWORD_FILE": str(secret),
         "HUD_DATABASE_URL": "postgresql+psycopg://hud@postgres/hud",
         "HUD_LOG_FORMAT": "json",
@@ -269,6 +302,7 @@ def test_compose_puts_the_variables_in_their_places(read: Read, tmp_path: Path) 
         "HUD_PORT": "9000",
         "HUD_POSTGRES_ADDRESS": "192.0.2.1",
         "HUD_RUNNER_MEMORY": "2g",
+        "HUD_TORCH": "torch==2.12.0",
     }
     variables = set(re.findall(r"\$\{(\w+)", text_of("docker-compose.yml")))
     assert variables == set(env) - {"COMPOSE_PROFILES"}
@@ -277,8 +311,10 @@ def test_compose_puts_the_variables_in_their_places(read: Read, tmp_path: Path) 
     for name in OURS:
         assert services[name]["environment"]["HUD_DATABASE_URL"] == env["HUD_DATABASE_URL"]
         assert services[name]["environment"]["HUD_LOG_FORMAT"] == "json"
-    assert services["runner"]["hostname"] == "gpu-1"
-    assert services["runner"]["deploy"]["resources"]["limits"]["memory"] == str(2 << 30)
+    for name in RUNNERS:
+        assert services[name]["hostname"] == "gpu-1"
+        assert services[name]["deploy"]["resources"]["limits"]["memory"] == str(2 << 30)
+        assert services[name]["build"]["args"]["TORCH"] == "torch==2.12.0"
     assert [port["published"] for port in services["dashboard"]["ports"]] == ["9000"]
     assert [port["host_ip"] for port in services["postgres"]["ports"]] == ["192.0.2.1"]
     assert document["secrets"]["database_password"]["file"] == str(secret)

@@ -166,7 +166,7 @@ def test_help_names_every_command(workshop: Workshop) -> None:
     listed = {line.split()[1] for line in workshop.make("help").stdout.splitlines()}
     assert listed == {
         "install", "run", "demo", "test", "test-nightly", "check", "fix", "docs", "docs-serve",
-        "bench", "bench-precision", "words", "help", "clean",
+        "dist", "bench", "bench-precision", "words", "help", "clean",
     }  # fmt: skip
     assert workshop.make().stdout == workshop.make("help").stdout
 

@@ -85,8 +85,9 @@ def test_makefile_installs_the_pinned_torch() -> None:
     assert f"TORCH ?= torch=={PINS['torch']}\n" in text_of("Makefile")
 
 
-def test_runner_image_installs_the_pinned_torch() -> None:
-    assert f"ARG TORCH=torch=={PINS['torch']}\n" in text_of("docker/runner.Dockerfile")
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+def test_runner_image_installs_the_pinned_torch(kind: str) -> None:
+    assert f"ARG TORCH=torch=={PINS['torch']}\n" in text_of(f"docker/runner-{kind}.Dockerfile")
 
 
 def test_closure_follows_what_packages_bring_along() -> None:
@@ -99,8 +100,9 @@ def test_dashboard_image_has_no_torch() -> None:
     assert not closure(requirements(extras)) & {"torch", "transformers", "diffusers"}
 
 
-def test_runner_image_has_no_streamlit() -> None:
-    extras = extras_of_image("docker/runner.Dockerfile")
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+def test_runner_image_has_no_streamlit(kind: str) -> None:
+    extras = extras_of_image(f"docker/runner-{kind}.Dockerfile")
     assert {"runner", "zoo"} <= set(extras)
     assert "streamlit" not in closure(requirements(extras))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 from markupsafe import Markup
@@ -32,6 +33,7 @@ def replacing(folder: Path) -> PropertyMatcher:
         (sys.executable, "PYTHON"),
         (str(ROOT), "ROOT"),
         (f"PID {os.getpid()}", "PID OWN"),
+        (f"Compile HUD {version('compile-hud')}", "Compile HUD VERSION"),
     )
 
     def replace(*, data: SerializableData, path: PropertyPath) -> SerializableData:
