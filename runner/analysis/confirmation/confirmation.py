@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from compile_hud.db.records.alerts import Alert, AlertState
+from compile_hud.db.records.alerts import MASKED, Alert, AlertState
 from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.records.results import CaseResult, Verdict
 from compile_hud.db.records.triage import Revision
@@ -106,8 +106,11 @@ def fails_run(alert: Alert) -> bool:
     """Return whether `alert` fails a run: it was confirmed, or needs no confirmation.
 
     An impossible confirmation does not count. Alerts without a confirmation, which are drifts and
-    missing cases, count by their history.
+    missing cases, count by their history. A masked kernel never fails a run: its case is as fast as
+    before.
     """
+    if alert.kind == MASKED:
+        return False
     return bool(alert.is_confirmed) or alert.confirmation is None
 
 

@@ -137,6 +137,10 @@ def test_an_unconfirmed_alert_fails_a_run_by_its_history(kind: str) -> None:
     assert fails_run(make_alert(kind=kind))
 
 
+def test_a_masked_kernel_fails_no_run() -> None:
+    assert not fails_run(make_alert(kind="masked"))
+
+
 def test_an_alert_that_could_not_be_measured_again_is_reported_and_fails_nothing() -> None:
     alert = after(finding(Conclusion.INCONCLUSIVE, method=Method.NONE, comparison=None))
     assert not is_refuted(alert)
