@@ -22,19 +22,11 @@ MAX_MEAN = 17.0
 MAX_SENTENCE = 35
 MAX_WITHOUT_HEADING = 150
 # The aim is 25,000 for all of them; the ceiling only goes down.
-MAX_TOTAL = 28_600
+MAX_TOTAL = 28_100
 # Documents that still break a rule. The set only gets smaller.
 UNREVISED = frozenset(
     {
         "README.md",
-        "docs/explanation/security.md",
-        "docs/explanation/studies.md",
-        "docs/explanation/studies/architecture.md",
-        "docs/explanation/studies/bert-grid.md",
-        "docs/explanation/studies/families.md",
-        "docs/explanation/studies/moe.md",
-        "docs/explanation/studies/training.md",
-        "docs/explanation/threat-model.md",
         "docs/how-to/adding-a-metric.md",
         "docs/how-to/bisect.md",
         "docs/how-to/ci.md",

@@ -31,19 +31,26 @@ from compile_hud.runner.format import clock, quantity
 # Counts from this number on are printed in full, with commas.
 _LARGE_COUNT = 1000
 _METHOD = (
-    "Each case is measured in fresh processes, eager and variant in turn. A speedup is eager over"
-    " variant latency in the same process, above 1 is faster"
-    " ([measurement](../measurement.md)). Numbers over several models or shapes are geometric means"
-    " over those that are ok in every column of the row, as *n of m*, followed by the least and the"
-    " largest of them. Brackets are 95 % intervals of measuring these very cases again on this"
-    " device; they say nothing about other models or devices. A case that is not ok has its"
-    " outcome and no number. A latency is CPU time where the title says so, which no other process"
-    " takes part of. How many times faster a case is than eager in another dtype is its speedup"
-    " times the ratio of eager in the two dtypes, which were measured in processes of their own."
+    "## Method\n"
+    "\n"
+    "Each case runs in fresh processes, eager and variant interleaved "
+    "([measurement](../measurement.md)).\n"
+    "\n"
+    "- **Speedup**: eager over variant latency in the same process; above 1 is faster.\n"
+    "- **Several models or shapes**: the geometric mean over those that pass in every column "
+    "of the row. It comes with their number, as *n of m*, and with the smallest and the "
+    "largest.\n"
+    "- **Brackets**: 95 % intervals of measuring the same cases again on this device. They "
+    "say nothing about other models or devices.\n"
+    "- **Latency**: CPU time where the title says so, since other processes take no part of "
+    "it.\n"
+    "- **Other dtype**: the speedup over eager in another dtype is the speedup times the "
+    "ratio of eager in both dtypes. These are separate processes.\n"
+    "- A case that is not ok has its outcome and no number."
 )
 _PUBLISHED = (
-    "Others measured these with other models, shapes and versions, and on the devices named. They"
-    " stand beside ours for orientation; a difference between the two columns is no finding."
+    "Others measured these figures with other models, shapes and versions, on the devices "
+    "named. They are for orientation: a difference between the two columns is no finding."
 )
 # Facts of the environment that affect a number, with their labels in the report.
 _FACTS = (
@@ -85,7 +92,7 @@ def _section(study: Study, run: StudyRun) -> list[str]:
     if published := compare_published(study, run.results):
         parts += ["### Published figures", _PUBLISHED, _published(published, run)]
     if missing := gaps(study, run):
-        parts += ["### What has no number, and why", _gaps(missing)]
+        parts += ["### Missing numbers", _gaps(missing)]
     if warnings := _warnings(run.results):
         parts += ["### Warnings", warnings]
     return parts
@@ -170,7 +177,7 @@ def _warnings(seen: Sequence[StudyResult]) -> str:
         (_code(code), f"{number} of {len(seen)}", _escaped(one_line(texts[code])))
         for code, number in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     ]
-    return _markdown(("warning", "cases", "the first says"), rows) if rows else ""
+    return _markdown(("warning", "cases", "first text"), rows) if rows else ""
 
 
 def _busy(seen: Sequence[StudyResult]) -> str:
@@ -179,9 +186,9 @@ def _busy(seen: Sequence[StudyResult]) -> str:
     if not number:
         return ""
     return (
-        f"The machine was busy: in {number} of {len(seen)} cases other work had the core, or the"
-        f" hypervisor gave CPU time away (`{_BUSY}`). Times by the wall clock, compile times among"
-        " them, hold some of that."
+        f"The machine was busy: in {number} of {len(seen)} cases other work used the core, or the"
+        f" hypervisor gave CPU time away (`{_BUSY}`). Wall times, compile times included, contain"
+        " some of that."
     )
 
 

@@ -202,7 +202,7 @@ def gaps_part(gaps: Iterable[MissingNumber]) -> TablePart:
         )
         for gap in gaps
     ]
-    return TablePart(title="What has no number", columns=columns, rows=rows)
+    return TablePart(title="Missing numbers", columns=columns, rows=rows)
 
 
 def cases_part(seen: Sequence[StudyResult], *, run_id: str) -> TablePart:

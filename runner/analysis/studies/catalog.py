@@ -161,7 +161,7 @@ BERT_GRID = Study(
             variants=("tensorrt",),
         ),
         _bert_article(
-            what="ONNX Runtime in fp16, told as comparable to TorchDynamo's, over eager in fp32",
+            what="ONNX Runtime in fp16, called comparable to TorchDynamo's, over eager in fp32",
             low=3.0,
             high=None,
             variants=("onnxruntime",),

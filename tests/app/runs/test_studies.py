@@ -96,7 +96,7 @@ def test_rows_have_numbers_and_words(store: Store, open_page: OpenPage) -> None:
         ["all families", "2.00x [1.98, 2.02] 1 of 2"],
     ]
     assert "2 of 2: 1 ok, 1 failed" in text_of(page)
-    assert texts_of_rows(page, "What has no number")[0][:3] == ["default", "failed", "1"]
+    assert texts_of_rows(page, "Missing numbers")[0][:3] == ["default", "failed", "1"]
 
 
 def test_every_case_is_a_link_to_its_run(store: Store, open_page: OpenPage) -> None:
