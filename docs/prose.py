@@ -22,21 +22,12 @@ MAX_MEAN = 17.0
 MAX_SENTENCE = 35
 MAX_WITHOUT_HEADING = 150
 # The aim is 25,000 for all of them; the ceiling only goes down.
-MAX_TOTAL = 28_100
+MAX_TOTAL = 26_300
 # Documents that still break a rule. The set only gets smaller.
 UNREVISED = frozenset(
     {
         "README.md",
-        "docs/how-to/adding-a-metric.md",
-        "docs/how-to/bisect.md",
-        "docs/how-to/ci.md",
-        "docs/how-to/doctor.md",
-        "docs/how-to/isolate.md",
-        "docs/how-to/release.md",
-        "docs/how-to/scheduling.md",
-        "docs/how-to/upgrading.md",
         "docs/reference/cli.md",
-        "docs/reference/configuration.md",
         "docs/reference/findings.md",
         "docs/reference/schema.md",
         "docs/reference/zoo.md",
