@@ -198,6 +198,11 @@ class Guard:
             )
         elif refused := _refused_route(request):
             app = refused
+        elif path.startswith(_API) and _has_step_or_nul(path):
+            # Streamlit would refuse it without a word.
+            text = "the path has a NUL character or a step `..`"
+            hint = "Send a name with such a part as a parameter of a list, or by its id"
+            app = Problem(HTTPStatus.BAD_REQUEST, text, hint=hint).response()
         if self._paths and self._is_nowhere(path):
             # Streamlit would draw the overview with a message of its own over it, or below a folder
             # an empty page.
@@ -211,6 +216,10 @@ class Guard:
     def _is_nowhere(self, path: str) -> bool:
         first = path.strip("/").partition("/")[0]
         return bool(first) and path.rstrip("/") not in self._paths and first not in self._folders
+
+
+def _has_step_or_nul(path: str) -> bool:
+    return "\0" in path or ".." in path.replace("\\", "/").split("/")
 
 
 def _is_own_name(host: str, *, path: str) -> bool:

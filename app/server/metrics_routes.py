@@ -6,20 +6,21 @@ HUD_METRICS_TOKEN_FILE names, if one is set or the dashboard has a sign-in.
 
 from __future__ import annotations
 
-import hmac
+import functools
 import os
 from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Final
 
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.exposition import choose_encoder
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from compile_hud.app.auth import access
 from compile_hud.app.auth.access import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
+from compile_hud.app.auth.bearer import SCHEME, has_token
 from compile_hud.app.data.operations import OperationalFigures, desk
 from compile_hud.app.server.prometheus import exposition
 from compile_hud.app.server.separate_threads import run_separately
@@ -44,8 +45,12 @@ def metrics_routes() -> list[Route]:
 
 
 async def send_metrics(request: Request) -> Response:
-    """Return all metrics as Prometheus text; a store that is down is a metric, too."""
-    return await _for_token_bearers(request, _metrics)
+    """Return all metrics as Prometheus or OpenMetrics text, as the request accepts.
+
+    A store that is down is a metric, too.
+    """
+    accepted = request.headers.get("accept", "")
+    return await _for_token_bearers(request, functools.partial(_metrics, accepted=accepted))
 
 
 async def send_readiness(request: Request) -> Response:
@@ -71,18 +76,18 @@ async def _for_token_bearers(
         return PlainTextResponse(text, status_code=503)
     header = request.headers.get("authorization", "")
     is_closed = bool(token) or access.child_settings().rules.has_sign_in
-    is_known = bool(token) and hmac.compare_digest(header.encode(), f"Bearer {token}".encode())
-    if is_closed and not is_known:
+    if is_closed and not has_token(header, token):
         text = f"this needs the header `Authorization: Bearer` with the token of {TOKEN_VARIABLE}\n"
-        return PlainTextResponse(text, status_code=401, headers={"WWW-Authenticate": "Bearer"})
+        return PlainTextResponse(text, status_code=401, headers={"WWW-Authenticate": SCHEME})
     # A locked store takes seconds to answer, and pages need the common threads meanwhile.
     return make(await run_separately("store figures", desk().answer))
 
 
-def _metrics(answer: OperationalFigures) -> Response:
+def _metrics(answer: OperationalFigures, *, accepted: str) -> Response:
     now = datetime.now(timezone.utc)
-    text = exposition(answer.operations, results=answer.results, now=now)
-    return PlainTextResponse(text, media_type=CONTENT_TYPE_PLAIN_0_0_4, headers=_HEADERS)
+    encode, media_type = choose_encoder(accepted)
+    text = exposition(answer.operations, results=answer.results, now=now, encode=encode)
+    return PlainTextResponse(text, media_type=media_type, headers=_HEADERS)
 
 
 def _readiness(answer: OperationalFigures) -> Response:

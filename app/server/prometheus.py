@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import Final
 
@@ -52,16 +52,23 @@ class _Figures(Collector):
 
 
 def exposition(
-    operations: Operations | None, *, now: datetime, results: ResultFigures = _NO_RESULTS
+    operations: Operations | None,
+    *,
+    now: datetime,
+    results: ResultFigures = _NO_RESULTS,
+    encode: Callable[[CollectorRegistry], bytes] = generate_latest,
 ) -> str:
-    """Return the text of `operations` and `results`, or only that the store cannot be read."""
+    """Return the text of `operations` and `results`, or only that the store cannot be read.
+
+    `encode` writes a format of Prometheus or OpenMetrics.
+    """
     families = [_one("hud_store_up", "Whether the store can be read.", float(bool(operations)))]
     if operations is not None:
         families += [*_of_store(operations), *_of_schedulers(operations, now=now)]
         families += _of_results(results, now=now)
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Figures(families))
-    return generate_latest(registry).decode("utf-8")
+    return encode(registry).decode("utf-8")
 
 
 def _of_store(operations: Operations) -> Iterator[GaugeMetricFamily]:

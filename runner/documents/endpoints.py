@@ -235,9 +235,9 @@ ENDPOINTS = (
         shape=shapes.RUN_ITEM,
         is_list=True,
         parameters=(
-            _text("machine", "Runs on this machine.", "box", default=""),
-            _text("suite", "Runs of this suite.", "nightly", default=""),
-            _text("toolchain", "Runs in this toolchain.", "stable", default=""),
+            _text("machine", "Runs on the machine of this name.", "box", default=""),
+            _text("suite", "Runs of the suite of this name.", "nightly", default=""),
+            _text("toolchain", "Runs in the toolchain of this name.", "stable", default=""),
         ),
     ),
     Endpoint(

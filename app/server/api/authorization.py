@@ -5,7 +5,6 @@ Without a token and without a sign-in the API is open, as the pages are.
 
 from __future__ import annotations
 
-import hmac
 import os
 from http import HTTPStatus
 from pathlib import Path
@@ -14,12 +13,12 @@ from starlette.requests import Request
 
 from compile_hud.app.auth import access
 from compile_hud.app.auth.access import API_TOKEN_FILE_VARIABLE, API_TOKEN_VARIABLE
+from compile_hud.app.auth.bearer import SCHEME, has_token
 from compile_hud.app.auth.middleware import person_of_request
 from compile_hud.app.auth.problems import Problem
 from compile_hud.db.shared.access_rules import Role
 
-_BEARER = "Bearer"
-_HINT = f"Send the header `Authorization: {_BEARER} TOKEN` with the token of {API_TOKEN_VARIABLE}"
+_HINT = f"Send the header `Authorization: {SCHEME} TOKEN` with the token of {API_TOKEN_VARIABLE}"
 
 
 def check_reader(request: Request) -> None:
@@ -27,7 +26,7 @@ def check_reader(request: Request) -> None:
     token = _token()
     header = request.headers.get("authorization", "")
     if token and header:
-        if hmac.compare_digest(header.encode(), f"{_BEARER} {token}".encode()):
+        if has_token(header, token):
             return
         raise _unauthorized("the token is not that of this API")
     person = person_of_request(request)
@@ -51,4 +50,4 @@ def _token() -> str:
 
 
 def _unauthorized(text: str) -> Problem:
-    return Problem(HTTPStatus.UNAUTHORIZED, text, hint=_HINT, WWW_Authenticate=_BEARER)
+    return Problem(HTTPStatus.UNAUTHORIZED, text, hint=_HINT, WWW_Authenticate=SCHEME)

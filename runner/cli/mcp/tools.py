@@ -10,6 +10,7 @@ from typing import Any
 from compile_hud.runner.documents.endpoints import ENDPOINTS, Endpoint, EndpointSource, Page
 from compile_hud.runner.documents.parameters import Parameter, read_values
 from compile_hud.runner.documents.requests import request_measurement
+from compile_hud.runner.errors import InvalidParameter
 
 # A whole run has megabytes of samples; no model reads them.
 _TOO_LARGE = ("show_document",)
@@ -46,7 +47,9 @@ class AgentTool:
 
     def answer(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the result for `arguments`; raise InvalidParameter for invalid ones."""
-        texts = {name: _texts(value) for name, value in arguments.items() if value is not None}
+        texts = {
+            name: _texts(value, name=name) for name, value in arguments.items() if value is not None
+        }
         return self.call(read_values(texts, self.parameters))
 
 
@@ -113,5 +116,13 @@ def _requesting(source: EndpointSource, *, by: str, now: Callable[[], datetime])
     )
 
 
-def _texts(value: Any) -> Sequence[str]:
-    return [str(item) for item in value] if isinstance(value, list) else [str(value)]
+def _texts(value: Any, *, name: str) -> Sequence[str]:
+    items = value if isinstance(value, list) else [value]
+    for item in items:
+        # True is a number to Python, and no name of anything.
+        if isinstance(item, bool) or not isinstance(item, (str, int, float)):
+            raise InvalidParameter(
+                f"parameter {name!r} is a text or a number, not {type(item).__name__}",
+                hint="Send it as the schema of the tool says",
+            )
+    return [str(item) for item in items]

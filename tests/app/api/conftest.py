@@ -10,6 +10,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from compile_hud.app.auth.access import API_TOKEN_FILE_VARIABLE, API_TOKEN_VARIABLE
+from compile_hud.app.auth.middleware import Guard
 from compile_hud.app.server.api.routes import api_routes
 from compile_hud.db.store import Store
 from tests.support.stores.api_stores import fill_for_api
@@ -33,4 +34,14 @@ def client(store_path: Path) -> Iterator[TestClient]:
     """Return a client of the API, at an address that its server knows."""
     assert store_path
     with TestClient(Starlette(routes=api_routes()), base_url="http://127.0.0.1") as client:
+        yield client
+
+
+@pytest.fixture
+def guarded(store_path: Path) -> Iterator[TestClient]:
+    """Return a client of the API behind the outermost middleware."""
+    assert store_path
+    routes = api_routes()
+    guard = Guard(Starlette(routes=routes), paths=[route.path for route in routes])
+    with TestClient(guard, base_url="http://127.0.0.1") as client:
         yield client

@@ -214,3 +214,10 @@ def test_no_more_requests_wait_than_a_thread_answers_in_time(
 def test_a_problem_is_its_text() -> None:
     problem = Problem(HTTPStatus.NOT_FOUND, "no run", hint="list them", Retry_After="5")
     assert (str(problem), problem.headers) == ("no run", {"Retry-After": "5"})
+
+
+@pytest.mark.parametrize("path", ["runs/%00", "runs/%2e%2e", "runs/latest/results/a%2F..%2Fb"])
+def test_a_path_that_no_file_may_have_is_a_problem(path: str, guarded: TestClient) -> None:
+    problem = _problem(guarded, path)
+    assert problem["status"] == 400
+    assert problem["hint"]

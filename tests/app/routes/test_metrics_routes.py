@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from prometheus_client.openmetrics import parser
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import update
 from starlette.applications import Starlette
@@ -176,7 +177,18 @@ def test_a_set_token_is_required(
         answer = client.get(path, headers={"Authorization": wrong})
         assert answer.status_code == 401
         assert "s3cret" not in answer.text
-    assert client.get(path, headers={"Authorization": "Bearer s3cret"}).status_code == 200
+    for scheme in ("Bearer", "bearer"):
+        answer = client.get(path, headers={"Authorization": f"{scheme} s3cret"})
+        assert answer.status_code == 200
+
+
+def test_a_parser_of_openmetrics_gets_openmetrics(client: TestClient) -> None:
+    """The library's own parser refuses a text without its end."""
+    answer = client.get("/metrics", headers={"Accept": "application/openmetrics-text"})
+    assert answer.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
+    families = {family.name for family in parser.text_string_to_metric_families(answer.text)}
+    assert "hud_store_up" in families
+    assert "# EOF" not in client.get("/metrics").text
 
 
 def test_a_token_file_that_is_missing_opens_nothing(

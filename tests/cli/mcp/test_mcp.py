@@ -116,7 +116,9 @@ def test_arguments_select(
     [
         ("list_runs", {"lmt": 3}, "mean limit"),
         ("list_runs", {"limit": 5000}, "not '5000'"),
-        ("list_runs", {"limit": True}, "not 'True'"),
+        ("list_runs", {"limit": True}, "not bool"),
+        ("show_run", {"run": True}, "not bool"),
+        ("list_alerts", {"state": [{"a": 1}]}, "not dict"),
         ("show_run", {}, "'run' is missing"),
         ("show_run", {"run": "run-\u0000"}, "NUL"),
         ("show_run", {"run": "zzz"}, "'zzz'"),
