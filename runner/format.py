@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compile_hud.db.records.results import CaseResult
-from compile_hud.db.shared.text import signed, significant
+from compile_hud.db.shared.text import counted, signed, significant
 
 _BARS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
 # A series that rises by less than its own noise must not look like a cliff.
@@ -78,6 +78,19 @@ def clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def rough_duration(seconds: float) -> str:
+    """Return a duration in words, as exact as an estimate is: `20 seconds`, `6 minutes`."""
+    tens = 10 * round(seconds / 600)
+    if seconds < 57.5:
+        return counted(max(5, 5 * round(seconds / 5)), "second")
+    if seconds < 3600:
+        return counted(round(seconds / 60), "minute")
+    if tens < 600:
+        hours, minutes = divmod(tens, 60)
+        return counted(hours, "hour") + (f" {counted(minutes, 'minute')}" if minutes else "")
+    return counted(round(seconds / 3600), "hour")
 
 
 def metric(result: CaseResult, name: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -33,6 +33,7 @@ from compile_hud.runner.cli.options import (
 from compile_hud.runner.cli.output import print_json, with_workspace
 from compile_hud.runner.cli.progress import new_progress
 from compile_hud.runner.cli.run.after_run import judge
+from compile_hud.runner.cli.run.dry_run import show_dry_run
 from compile_hud.runner.cli.run.nsight import watch_case
 from compile_hud.runner.cli.run.nsight_commands import Tool
 from compile_hud.runner.cli.run.ray import ExecutorOptions, executor_options, measure_on_ray
@@ -64,7 +65,7 @@ _LEAST_USED = ("peak memory", "compile warm", "compile cold", "eager")
     },
     examples=(
         "hud run",
-        "hud run --suite nightly",
+        "hud run --suite nightly --dry-run",
         "hud run --model bert --mode eager --mode default --json out.json",
         "hud run --toolchain current --toolchain torch-2.12 --model vit",
     ),
@@ -96,6 +97,9 @@ _LEAST_USED = ("peak memory", "compile warm", "compile cold", "eager")
     flag_value=_LATEST,
     help="Measure the remaining cases of an interrupted run (the latest, or RUN).",
 )
+@click.option(
+    "--dry-run", is_flag=True, help="Measure nothing: list the cases, and about how long they take."
+)
 @click.option("--no-reference", is_flag=True, help="Omit the reference cases.")
 @click.option(
     "--confirm/--no-confirm",
@@ -123,6 +127,7 @@ def run(
     no_store: bool,
     fail_on: str,
     resume_id: str | None,
+    dry_run: bool,
     no_reference: bool,
     is_confirming: bool | None,
     tool: str | None,
@@ -133,6 +138,8 @@ def run(
     With --nsys or --ncu, print the commands that profile the one selected case with NVIDIA's tool.
     If the tool is installed, run them and store its counters with the kernels of the case.
     """
+    if dry_run:
+        _check_dry_run(resume_id, tool=tool, json_path=json_path, executor=executor)
     if tool is not None:
         if resume_id is not None or json_path is not None or no_store or len(toolchains) > 1:
             raise click.UsageError(
@@ -155,6 +162,37 @@ def run(
         requests = make_run_requests(
             cases, toolchains=names, workspace=workspace, has_references=not no_reference
         )
+    if dry_run:
+        show_dry_run(requests, workspace=workspace, as_json=json_path is not None)
+        return
+    _measure(
+        requests,
+        workspace=workspace,
+        executor=executor,
+        json_path=json_path,
+        fail_on=fail_on,
+    )
+
+
+def _check_dry_run(
+    resume_id: str | None, *, tool: str | None, json_path: str | None, executor: ExecutorOptions
+) -> None:
+    if resume_id is not None or tool is not None or executor.is_ray:
+        raise click.UsageError("--dry-run measures nothing: omit --resume, --nsys, --ncu and Ray")
+    if json_path not in (None, "-"):
+        raise click.UsageError("--dry-run writes no file: give --json -")
+
+
+def _measure(
+    requests: Sequence[RunRequest],
+    *,
+    workspace: Workspace,
+    executor: ExecutorOptions,
+    json_path: str | None,
+    fail_on: str,
+) -> NoReturn:
+    """Measure `requests`, store, print and judge them; exit with the code of the results."""
+    no_store = not workspace.has_store
     if json_path is not None:
         _check_folder(json_path)
     measure = partial(measure_on_ray, options=executor) if executor.is_ray else measure_in_terminal
