@@ -157,6 +157,12 @@ _TABLE = {
             "service_group",
             "Run `hud up` as a service of systemd.",
         ),
+        (
+            "completion",
+            "completion.command",
+            "completion",
+            "Print the script that completes `hud` in a shell.",
+        ),
         ("doctor", "doctor", "doctor", "Check the requirements of a run and the sources of noise."),
         ("demo", "maintenance", "demo", "Create a demo store with synthetic data."),
         (

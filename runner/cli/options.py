@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from compile_hud.db.records.results import MEASURED_DTYPES
+from compile_hud.runner.cli.completion.names import DTYPE, MODE, MODEL, PHASE, SHAPE, SUITE, TAG
 from compile_hud.runner.cli.option_types import NearestChoice
 from compile_hud.runner.cli.output import gather_options
 from compile_hud.runner.config.load import Config
@@ -20,19 +21,42 @@ from compile_hud.runner.run_requests import AUTO_DEVICE, RunRequest
 from compile_hud.runner.workspace import Workspace
 
 _OPTIONS = (
-    click.option("--suite", metavar="S", help="A named selection. Default: quick."),
-    click.option("--model", "models", metavar="GLOB", multiple=True, help="Models, as globs."),
-    click.option("--tag", "tags", metavar="T", multiple=True, help="Models with a tag; globs."),
-    click.option("--exclude", metavar="GLOB", multiple=True, help="Excluded models; globs."),
+    click.option("--suite", type=SUITE, metavar="S", help="A named selection. Default: quick."),
     click.option(
-        "--mode", "modes", metavar="M", multiple=True, help="Modes or variants, as globs."
-    ),
-    click.option("--phase", "phases", metavar="P", multiple=True, help="inference or training."),
-    click.option(
-        "--dtype", "dtypes", metavar="D", multiple=True, help=f"{', '.join(MEASURED_DTYPES)}."
+        "--model", "models", type=MODEL, metavar="GLOB", multiple=True, help="Models, as globs."
     ),
     click.option(
-        "--shape", "shapes", metavar="S", multiple=True, help="tiny, small, full, or auto; globs."
+        "--tag", "tags", type=TAG, metavar="T", multiple=True, help="Models with a tag; globs."
+    ),
+    click.option(
+        "--exclude", type=MODEL, metavar="GLOB", multiple=True, help="Excluded models; globs."
+    ),
+    click.option(
+        "--mode",
+        "modes",
+        type=MODE,
+        metavar="M",
+        multiple=True,
+        help="Modes or variants, as globs.",
+    ),
+    click.option(
+        "--phase", "phases", type=PHASE, metavar="P", multiple=True, help="inference or training."
+    ),
+    click.option(
+        "--dtype",
+        "dtypes",
+        type=DTYPE,
+        metavar="D",
+        multiple=True,
+        help=f"{', '.join(MEASURED_DTYPES)}.",
+    ),
+    click.option(
+        "--shape",
+        "shapes",
+        type=SHAPE,
+        metavar="S",
+        multiple=True,
+        help="tiny, small, full, or auto; globs.",
     ),
     click.option(
         "--device",

@@ -23,6 +23,7 @@ from compile_hud.runner.analysis.studies.study import (
     runs_to_show,
 )
 from compile_hud.runner.analysis.studies.tables import StudyTable, gaps, study_tables
+from compile_hud.runner.cli.completion.names import MODE, MODEL, TOOLCHAIN
 from compile_hud.runner.cli.echo import print_document
 from compile_hud.runner.cli.exit_codes import EXIT_INTERRUPTED
 from compile_hud.runner.cli.help.examples import ExampleGroup
@@ -86,14 +87,22 @@ def list_studies(_workspace: Workspace, *, as_json: bool) -> None:
 )
 @click.option(
     "--toolchain",
+    type=TOOLCHAIN,
     metavar="T",
     default=CURRENT_TOOLCHAIN,
     show_default=True,
     help="The torch to measure.",
 )
-@click.option("--model", "models", metavar="GLOB", multiple=True, help="Only these of its models.")
 @click.option(
-    "--mode", "variants", metavar="M", multiple=True, help="Only these of its variants; globs."
+    "--model", "models", type=MODEL, metavar="GLOB", multiple=True, help="Only these of its models."
+)
+@click.option(
+    "--mode",
+    "variants",
+    type=MODE,
+    metavar="M",
+    multiple=True,
+    help="Only these of its variants; globs.",
 )
 @json_option
 @with_workspace

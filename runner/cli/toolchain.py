@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from compile_hud.models_zoo.catalog.errors import UnknownNameError
+from compile_hud.runner.cli.completion.names import TOOLCHAIN
 from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.help.examples import ExampleGroup
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
@@ -130,7 +131,7 @@ def list_toolchains(workspace: Workspace, *, as_json: bool) -> None:
 @toolchain_group.command(
     examples=("hud toolchain remove torch-2.12",),
 )
-@click.argument("name")
+@click.argument("name", type=TOOLCHAIN)
 @with_workspace
 def remove(workspace: Workspace, *, name: str) -> None:
     """Remove a toolchain that `hud toolchain add` built.

@@ -1,4 +1,4 @@
-"""How long the cases of a plan will take, before anything is measured.
+"""The time that the cases of a plan take, estimated before anything is measured.
 
 A case takes the seconds of its last result on this machine and toolchain, an unknown one the median
 of its kind there. Without any history it takes the measured defaults below.

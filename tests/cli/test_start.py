@@ -45,9 +45,11 @@ def imported(*arguments: str, folder: Path) -> set[str]:
         return set(json.load(report))
 
 
-@pytest.mark.parametrize("option", ["--help", "--version"])
-def test_help_and_version_import_click_alone(option: str, tmp_path: Path) -> None:
-    assert imported(option, folder=tmp_path) == set()
+@pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("completion", "zsh")])
+def test_help_version_and_completion_import_click_alone(
+    arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    assert imported(*arguments, folder=tmp_path) == set()
 
 
 def test_a_list_of_runs_imports_what_reads_the_store(tmp_path: Path) -> None:

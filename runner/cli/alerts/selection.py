@@ -15,6 +15,7 @@ from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.store import Store
 from compile_hud.models_zoo.catalog.spec import near_names
 from compile_hud.runner.analysis.alerts.severity import SEVERITY_RANKS
+from compile_hud.runner.cli.completion.names import MODE, MODEL
 from compile_hud.runner.cli.option_types import NearestChoice
 from compile_hud.runner.cli.output import check_exists, gather_options
 from compile_hud.runner.documents.alert_filters import (
@@ -50,8 +51,8 @@ class AlertFilters:
 
 _SHARED = (
     click.option("--event", "event_id", metavar="ID", help="All alerts of this event."),
-    click.option("--model", metavar="GLOB", help="Alerts of these models."),
-    click.option("--mode", metavar="GLOB", help="Alerts of these modes or variants."),
+    click.option("--model", type=MODEL, metavar="GLOB", help="Alerts of these models."),
+    click.option("--mode", type=MODE, metavar="GLOB", help="Alerts of these modes or variants."),
 )
 selecting = gather_options(
     AlertFilters,

@@ -38,6 +38,7 @@ from compile_hud.runner.cli.bisect.alert_search import (
     save_search,
 )
 from compile_hud.runner.cli.bisect.setup import BisectOptions, begin, open_revisions
+from compile_hud.runner.cli.completion.names import TOOLCHAIN
 from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.option_types import NearestChoice, Percentage
@@ -62,6 +63,7 @@ _REVISION_OPTIONS = (
     click.option(
         "--toolchain",
         "toolchains",
+        type=TOOLCHAIN,
         metavar="T",
         multiple=True,
         help="An existing toolchain; with --repo the one to measure in.",

@@ -51,6 +51,7 @@ from compile_hud.runner.cli.compare.repository import (
     result_lines,
 )
 from compile_hud.runner.cli.compare.table import print_differences
+from compile_hud.runner.cli.completion.names import TOOLCHAIN
 from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.exit_codes import EXIT_INCONCLUSIVE, EXIT_INTERRUPTED
 from compile_hud.runner.cli.help.examples import ExampleCommand
@@ -106,6 +107,7 @@ _MEASURING_OPTIONS = (
     click.option(
         "--toolchain",
         "toolchains",
+        type=TOOLCHAIN,
         metavar="T",
         multiple=True,
         help="Given twice: measure both now with interleaved launches, and compare them.",

@@ -15,6 +15,7 @@ from compile_hud.runner.bisect.commit_comparison import pair_settings
 from compile_hud.runner.bisect.search import METRICS_OF_SEARCH
 from compile_hud.runner.cli.bisect.command import BisectProgress, limit_options
 from compile_hud.runner.cli.bisect.setup import device_of, one_case
+from compile_hud.runner.cli.completion.names import TOOLCHAIN
 from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.option_types import NearestChoice
@@ -75,8 +76,8 @@ class _IsolateOptions:
     },
     examples=("hud isolate stable next --model bert --mode default",),
 )
-@click.argument("baseline")
-@click.argument("candidate")
+@click.argument("baseline", type=TOOLCHAIN)
+@click.argument("candidate", type=TOOLCHAIN)
 @case_options
 @click.option(
     "--metric", type=NearestChoice(METRICS_OF_SEARCH), metavar="M", help="Default: the main time."

@@ -38,6 +38,7 @@ from compile_hud.runner.analysis.release.sign_off import (
 from compile_hud.runner.analysis.repro import compare_command
 from compile_hud.runner.cli.compare.ci_report import ReportOptions, publish, report_options
 from compile_hud.runner.cli.compare.command import FAIL_ON_INCONCLUSIVE, FAIL_ON_REGRESSION
+from compile_hud.runner.cli.completion.names import TOOLCHAIN
 from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.exit_codes import EXIT_INCONCLUSIVE, EXIT_INTERRUPTED
 from compile_hud.runner.cli.help.examples import ExampleCommand
@@ -144,8 +145,8 @@ class _ReleaseOptions:
         "hud release stable next --report --markdown release.md",
     ),
 )
-@click.argument("baseline")
-@click.argument("candidate")
+@click.argument("baseline", type=TOOLCHAIN)
+@click.argument("candidate", type=TOOLCHAIN)
 @gather_options(_ReleaseOptions, name="options", options=_OPTIONS)
 @case_options
 @report_options

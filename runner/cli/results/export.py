@@ -18,6 +18,7 @@ from compile_hud.db.records.results import CaseResult, RunDocument
 from compile_hud.db.store import Store
 from compile_hud.models_zoo.catalog.spec import near_names
 from compile_hud.runner.cli.compare.command import find_document
+from compile_hud.runner.cli.completion.names import METRIC
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.output import with_workspace
 from compile_hud.runner.documents.cases import case_glob
@@ -87,7 +88,14 @@ class Format(click.ParamType[str]):
     multiple=True,
     help="Only these cases: a key, a part of one, or a glob.",
 )
-@click.option("--metric", "metrics", metavar="METRIC", multiple=True, help="Only these, as globs.")
+@click.option(
+    "--metric",
+    "metrics",
+    type=METRIC,
+    metavar="METRIC",
+    multiple=True,
+    help="Only these, as globs.",
+)
 @click.option(
     "--output",
     "-o",

@@ -6,6 +6,7 @@ import click
 
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.models_zoo.catalog.tags import tags_of
+from compile_hud.runner.cli.completion.names import MODEL
 from compile_hud.runner.cli.help.examples import ExampleGroup
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.cli.results.shapes_table import show_shapes
@@ -63,7 +64,9 @@ def models(workspace: Workspace, *, as_json: bool) -> None:
 @list_group.command(
     examples=("hud list shapes --model 'gpt*'",),
 )
-@click.option("--model", "patterns", metavar="GLOB", multiple=True, help="Models, as globs.")
+@click.option(
+    "--model", "patterns", type=MODEL, metavar="GLOB", multiple=True, help="Models, as globs."
+)
 @json_option
 @with_workspace
 def shapes(workspace: Workspace, *, patterns: tuple[str, ...], as_json: bool) -> None:

@@ -28,6 +28,7 @@ from compile_hud.runner.analysis.modes.records import (
     MODES_METRICS,
     ModeGroup,
 )
+from compile_hud.runner.cli.completion.names import MODEL, SHAPE, TOOLCHAIN
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.option_types import NearestChoice
 from compile_hud.runner.cli.output import (
@@ -59,11 +60,14 @@ class ModesOptions:
 _OPTIONS = (
     click.option("--machine", metavar="M", help="Default: that of the newest run."),
     click.option(
-        "--toolchain", metavar="T", help="Default: that of the newest result on the machine."
+        "--toolchain",
+        type=TOOLCHAIN,
+        metavar="T",
+        help="Default: that of the newest result on the machine.",
     ),
-    click.option("--model", metavar="GLOB", help="Models, as a glob."),
+    click.option("--model", type=MODEL, metavar="GLOB", help="Models, as a glob."),
     click.option("--phase", type=NearestChoice([str(phase) for phase in Phase])),
-    click.option("--shape", metavar="GLOB", help="Shapes, as a glob."),
+    click.option("--shape", type=SHAPE, metavar="GLOB", help="Shapes, as a glob."),
     click.option(
         "--cache",
         type=NearestChoice(CACHES),

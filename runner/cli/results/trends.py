@@ -26,6 +26,7 @@ from compile_hud.runner.analysis.trends.trends import (
     trends_with_marks,
     until,
 )
+from compile_hud.runner.cli.completion.names import DTYPE, MODEL, SHAPE, TOOLCHAIN
 from compile_hud.runner.cli.echo import print_document
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.option_types import LastMoment, NearestChoice, TimeOrDuration
@@ -94,13 +95,16 @@ TREND_OPTIONS = (
     ),
     click.option("--machine", metavar="M", help="Default: that of the newest run."),
     click.option(
-        "--toolchain", metavar="T", help="Default: that of the newest result on the machine."
+        "--toolchain",
+        type=TOOLCHAIN,
+        metavar="T",
+        help="Default: that of the newest result on the machine.",
     ),
-    click.option("--model", metavar="GLOB", help="Models, as a glob."),
+    click.option("--model", type=MODEL, metavar="GLOB", help="Models, as a glob."),
     click.option("--family", metavar="GLOB", help="Families, as a glob."),
     click.option("--phase", type=NearestChoice([str(phase) for phase in Phase])),
-    click.option("--shape", metavar="GLOB", help="Shapes, as a glob."),
-    click.option("--dtype", metavar="GLOB", help="Number formats, as a glob."),
+    click.option("--shape", type=SHAPE, metavar="GLOB", help="Shapes, as a glob."),
+    click.option("--dtype", type=DTYPE, metavar="GLOB", help="Number formats, as a glob."),
     click.option("--device", metavar="GLOB", help="Devices, as a glob."),
 )
 

@@ -21,6 +21,7 @@ from compile_hud.db.shared.text import counted, first_line, own_eager_text
 from compile_hud.runner.analysis.comparison.eager_processes import of_results
 from compile_hud.runner.analysis.findings.documents import document_json
 from compile_hud.runner.analysis.stats.estimates import Estimate
+from compile_hud.runner.cli.completion.names import TOOLCHAIN
 from compile_hud.runner.cli.exit_codes import EXIT_INTERRUPTED
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.option_types import NearestChoice
@@ -74,6 +75,7 @@ _LEAST_USED = ("peak memory", "compile warm", "compile cold", "eager")
 @click.option(
     "--toolchain",
     "toolchains",
+    type=TOOLCHAIN,
     metavar="T",
     multiple=True,
     help="The toolchain; repeat it to measure several in turn.",
