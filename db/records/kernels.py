@@ -60,6 +60,8 @@ MODULES = "modules"
 IDLE_AFTER_WAIT = "idle_after_wait_s"
 # The user's line of the calls in each module, `FILE:LINE` by the path of the module.
 CALL_LINES = "call_lines"
+# The vector instructions that C++ code was compiled for, by Inductor's name; "" for none.
+VECTOR_ISA = "vector_isa"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +98,7 @@ class Kernel(JsonRecord):
     - `config`: the choice of the autotuner (`num_warps`, block sizes).
     - `launch`: JSON values. They are launch parameters (`grid`, `block`, `registers`,
       `shared_bytes`, `occupancy`, `spills`, `streams`), `arguments` of the first call, `counters`
-      of other profilers, `modules` if there are several, and IDLE_AFTER_WAIT.
+      of other profilers, `modules` if there are several, IDLE_AFTER_WAIT and VECTOR_ISA.
     """
 
     name: str

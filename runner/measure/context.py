@@ -14,6 +14,7 @@ from compile_hud.runner.measure.compile.phases import CompileClock
 from compile_hud.runner.measure.device import Device
 from compile_hud.runner.measure.kernels.library_calls import Calls
 from compile_hud.runner.measure.kernels.provenance import Origins
+from compile_hud.runner.measure.kernels.replacements import Replacement
 from compile_hud.runner.measure.steps import StepLog
 from compile_hud.runner.measure.subject import Subject
 from compile_hud.runner.protocol.messages import LaunchRequest, RawMetric
@@ -57,6 +58,9 @@ class Context:
     library_calls: Calls = field(default_factory=list)
     # The line of the user's code that calls a library, by the path of the module.
     call_lines: dict[str, str] = field(default_factory=dict)
+    # The vector instructions of C++ code, by the code.
+    vector_isas: dict[str, str] = field(default_factory=dict)
+    replacements: list[Replacement] = field(default_factory=list)
 
     @property
     def is_first(self) -> bool:

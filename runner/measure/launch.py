@@ -40,6 +40,14 @@ from compile_hud.runner.measure.kernels.library_calls import recorded_library_ca
 from compile_hud.runner.measure.kernels.profile_step import report_kernels
 from compile_hud.runner.measure.kernels.profiler_ranges import named_range
 from compile_hud.runner.measure.kernels.provenance import recorded_origins
+from compile_hud.runner.measure.kernels.replacements import (
+    recorded_vectors,
+    transplanted_kernels,
+)
+from compile_hud.runner.measure.kernels.transplant_checks import (
+    check_transplants,
+    report_transplants,
+)
 from compile_hud.runner.measure.latency.sampling import sample
 from compile_hud.runner.measure.latency.token_latency import has_tokens, report_tokens
 from compile_hud.runner.measure.model_transforms import TransformError, apply_transform
@@ -111,6 +119,9 @@ def run_launch(request: LaunchRequest) -> LaunchReport:
         _origins(context),
         locked_autotuning(request.settings.device_lock),
         applied_inductor_config(request.workload.compile),
+        transplanted_kernels(
+            request.workload.transplants, context.replacements, keeps_own=context.is_first
+        ),
     ):
         versions = _input_versions(context)
         ending = _measure(context)
@@ -197,12 +208,14 @@ def _measure(context: Context) -> _LaunchEnding:
     else:
         with log.step("compile"):
             forward = compile_subject(context)
+            report_transplants(context)
         if (ending := _ending_after_compile(context)) is not None:
             return ending
     why_inaccurate = ""
     if reference is not None:
         with log.step("accuracy"):
             why_inaccurate = check_against(context, forward, reference=reference)
+            why_inaccurate = why_inaccurate or check_transplants(context, forward)
         # Another draw of random numbers is no error yet.
         if why_inaccurate and (context.is_eager or not reference.is_random):
             return _inaccurate(why_inaccurate)
@@ -325,6 +338,7 @@ def _origins(context: Context) -> Iterator[None]:
         return
     with (
         recorded_origins(context.origins),
+        recorded_vectors(context.vector_isas),
         recorded_library_calls(context.library_calls, lines=context.call_lines),
     ):
         yield

@@ -65,7 +65,8 @@ class KernelNote(JsonRecord):
     `num_bytes` and `flops` are of one call, None if unknown. `dtype` is the type of a matrix
     product's operations, else empty. `arguments` are the JSON values of its first call
     (runner/measure/kernels/generated_code.py), empty if that was not recorded. `spills` is the
-    number of register spills of a Triton kernel, None if unknown.
+    number of register spills of a Triton kernel, None if unknown. `vector_isa` has the vector
+    instructions that C++ code was compiled for, "" for none and None if unknown.
     """
 
     language: Annotated[str, _get_language]
@@ -76,6 +77,7 @@ class KernelNote(JsonRecord):
     origins: tuple[Origin, ...] = ()
     arguments: tuple[Any, ...] = ()
     spills: _Amount | None = None
+    vector_isa: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,7 @@ from compile_hud.models_zoo.catalog.spec import (
     CompileSettings,
     ModelTransform,
 )
+from compile_hud.runner.protocol.transplants import KernelTransplant
 
 # torch.cuda.is_available() then asks NVML. It would start CUDA, which no fork could use afterwards.
 ASK_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
@@ -109,7 +110,8 @@ class Workload(JsonRecord):
 
     `tolerance` has the catalog's limits for the model and the case's dtype, by name. With a
     `checkout` the code is from that commit. `sweep` is None without other shapes. `summary` is the
-    catalog's description of the model. In JSON, `transform` is `treatment`.
+    catalog's description of the model. `transplants` replace generated kernels. In JSON,
+    `transform` is `treatment`.
     """
 
     transform: ModelTransform = field(default=NO_TRANSFORM, metadata={JSON_NAME: "treatment"})
@@ -124,6 +126,7 @@ class Workload(JsonRecord):
     checkout: Checkout | None = None
     sweep: ShapeSweep | None = None
     summary: str = ""
+    transplants: tuple[KernelTransplant, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

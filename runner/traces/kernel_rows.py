@@ -13,6 +13,7 @@ from compile_hud.db.records.kernels import (
     CALL_LINES,
     IDLE_AFTER_WAIT,
     MODULES,
+    VECTOR_ISA,
     Kernel,
     KernelSource,
     ModuleTime,
@@ -247,6 +248,8 @@ def _launch(tally: Tally, note: KernelNote | None) -> dict[str, Any]:
         launch["arguments"] = list(note.arguments)
     if note is not None and note.spills is not None:
         launch["spills"] = round(note.spills)
+    if note is not None and note.vector_isa is not None:
+        launch[VECTOR_ISA] = note.vector_isa
     if tally.streams:
         launch["streams"] = sorted(tally.streams, key=str)
     if tally.operator is not None and "kernel_hash" in tally.operator.facts:

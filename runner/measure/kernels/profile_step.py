@@ -12,7 +12,7 @@ code each call of a library. Generated kernels have their modules in the notes.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -67,7 +67,7 @@ def report_kernels(context: Context, forward: Forward) -> None:
     notes = KernelNotes(
         device=context.request.case.device,
         num_iterations=num_iterations,
-        kernels=_notes(context.origins, calls=calls),
+        kernels=_notes(context.origins, calls=calls, vector_isas=context.vector_isas),
         call_lines=context.call_lines,
     )
     write_json(notes_path(path), notes.to_json())
@@ -144,7 +144,9 @@ def module_ranges(model: torch.nn.Module) -> Iterator[None]:
             handle.remove()
 
 
-def _notes(origins: Origins, *, calls: FirstCalls) -> dict[str, KernelNote]:
+def _notes(
+    origins: Origins, *, calls: FirstCalls, vector_isas: Mapping[str, str]
+) -> dict[str, KernelNote]:
     """Return the notes on each generated kernel, under its name in the trace."""
     notes = {}
     spills = register_spills()
@@ -161,5 +163,6 @@ def _notes(origins: Origins, *, calls: FirstCalls) -> dict[str, KernelNote]:
             origins=tuple(known.origins),
             arguments=tuple(calls.get(kernel.shown_name, ())),
             spills=spills.get(kernel.shown_name),
+            vector_isa=vector_isas.get(kernel.text),
         )
     return notes
