@@ -89,7 +89,14 @@ COMMANDS = (
     "db check",
 )
 # These need revisions, toolchains or a finding: their own tests read their JSON.
-SHOWN_ELSEWHERE = {"alerts verify", "bisect", "isolate", "release", "try"}
+SHOWN_ELSEWHERE = {
+    "alerts verify",
+    "bisect",
+    "isolate",
+    "kernels transplant",
+    "release",
+    "try",
+}
 
 
 def commands_with_json(group: click.Group, *names: str) -> Iterator[str]:

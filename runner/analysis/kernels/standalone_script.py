@@ -18,9 +18,9 @@ from compile_hud.db.records.results import Case, Run
 from compile_hud.db.shared.text import printable
 from compile_hud.runner.analysis.errors import NoKernelScript
 
-_SIGNATURE = re.compile(r'extern "C"\s+(?:\w+\s+)*?void\s+kernel\(([^)]*)\)')
+SIGNATURE = re.compile(r'extern "C"\s+(?:\w+\s+)*?void\s+kernel\(([^)]*)\)')
 _PARAMETER = re.compile(r"\s*(?P<type>[\w:\s<>]+?\**)\s*\b\w+\s*")
-_TEAM = re.compile(r"num_threads\((\d+)\)")
+TEAM = re.compile(r"num_threads\((\d+)\)")
 _FUNCTION = re.compile(r"^def (\w+)\(([^)]*)\)", re.MULTILINE)
 # Inductor's Triton kernels use this prefix for read-only arguments.
 _ONLY_READ = "in_ptr"
@@ -183,7 +183,7 @@ def _cpp(text: str, *, arguments: Sequence[Any]) -> str:
         )
     if "'''" in text or text.endswith(("\\", "'")):
         raise NoKernelScript("the code has quotes that Inductor would not write", problem="quotes")
-    threads = _TEAM.search(text)
+    threads = TEAM.search(text)
     loop = _CPP_LOOP.substitute(types=repr(types), num_threads=threads.group(1) if threads else "1")
     are_read = [kind.startswith("const ") for kind in types]
     inputs = _inputs(arguments, device="cpu", are_only_read=are_read)
@@ -192,7 +192,7 @@ def _cpp(text: str, *, arguments: Sequence[Any]) -> str:
 
 def _argument_types(text: str) -> list[str]:
     """Return the types of the function's parameters, as Inductor hands them to its compiler."""
-    signature = _SIGNATURE.search(text)
+    signature = SIGNATURE.search(text)
     parameters = signature.group(1).split(",") if signature else []
     matches = [_PARAMETER.fullmatch(parameter) for parameter in parameters]
     types = [match["type"] for match in matches if match]

@@ -53,7 +53,7 @@ from compile_hud.runner.workspace import Workspace
 LATEST = "latest"
 DEFAULT_MAX_LAUNCHES = 80
 DEFAULT_STEP_MINUTES = 15.0
-_REVISION_OPTIONS = (
+REVISION_OPTIONS = (
     click.option("--torch", metavar="V", multiple=True, help="A torch version, or a range: A..B."),
     click.option("--nightly", "is_nightly", is_flag=True, help="Pre-releases count as well."),
     click.option(
@@ -141,7 +141,7 @@ class _LimitOptions:
     ),
 )
 @click.argument("more", nargs=-1, metavar="[REVISION]...")
-@gather_options(BisectOptions, name="options", options=_REVISION_OPTIONS)
+@gather_options(BisectOptions, name="options", options=REVISION_OPTIONS)
 @case_options
 @click.option(
     "--metric", type=NearestChoice(METRICS_OF_SEARCH), metavar="M", help="Default: the main time."

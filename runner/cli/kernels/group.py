@@ -41,6 +41,12 @@ _TABLE = (
         "show_kernels",
         "Show the kernels of a case or a trace, the longest first.",
     ),
+    (
+        "transplant",
+        "transplant",
+        "transplant_command",
+        "Measure what a slower build gains with the kernels of the faster one.",
+    ),
 )
 
 
