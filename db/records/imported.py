@@ -13,6 +13,8 @@ from compile_hud.db.records.results import CaseResult
 # The trigger of an imported run, and the part of its toolchain before the colon.
 IMPORT_TRIGGER = "import"
 IMPORTED_TOOLCHAIN = "imported"
+# The same part of the toolchain of runs that `hud backfill` stored.
+BACKFILLED_TOOLCHAIN = "backfill"
 # The part of a result's details with the facts of its file besides numbers.
 IMPORTED_DETAILS = "imported"
 # That part has the better direction by metric, with this mark after a guessed one.
@@ -21,8 +23,16 @@ GUESSED = "(guessed)"
 
 
 def is_imported(toolchain: str) -> bool:
-    """Return whether runs in `toolchain` were imported, so that they cannot be repeated here."""
-    return toolchain.startswith(f"{IMPORTED_TOOLCHAIN}:")
+    """Return whether runs in `toolchain` are of a history, so that they cannot be repeated here.
+
+    They were imported, or backfilled: then the times are normalised to the anchor.
+    """
+    return toolchain.startswith(f"{IMPORTED_TOOLCHAIN}:") or is_backfilled(toolchain)
+
+
+def is_backfilled(toolchain: str) -> bool:
+    """Return whether runs in `toolchain` are points of a backfill."""
+    return toolchain.startswith(f"{BACKFILLED_TOOLCHAIN}:")
 
 
 def was_timed(details: Mapping[str, Any]) -> bool:

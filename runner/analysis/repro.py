@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from compile_hud.db.records.imported import is_imported
+from compile_hud.db.records.imported import is_backfilled, is_imported
 from compile_hud.db.records.results import Case
 
 # The toolchain of a `hud run` that names none.
@@ -15,8 +15,10 @@ _DEFAULT_TOOLCHAIN = "current"
 def repro_command(case: Case, *, toolchain: str = _DEFAULT_TOOLCHAIN) -> str:
     """Return the `hud run` line for `case` in `toolchain`, quoted for a POSIX shell.
 
-    For an imported history it is a comment: no command can measure it again.
+    For an imported or backfilled history it is a comment: no such run can be measured again.
     """
+    if is_backfilled(toolchain):
+        return f"# {case.key} is a point of {toolchain}: `hud backfill` measures such a history"
     if is_imported(toolchain):
         return f"# {case.key} was measured elsewhere ({toolchain}): nothing here can repeat it"
     options = case_options(case)

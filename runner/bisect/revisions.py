@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from compile_hud.runner.bisect.worktrees import Worktrees
 from compile_hud.runner.errors import BisectError, ExecutorError, RevisionUnusable, ToolchainError
@@ -27,6 +27,10 @@ class Revisions(Protocol):
 
     def title(self, index: int) -> str:
         """Return the title of a revision; empty without one."""
+        ...
+
+    def facts(self, index: int) -> Mapping[str, Any]:
+        """Return the facts of the environment of a revision that was opened."""
         ...
 
     def keep_only(self, indices: Collection[int]) -> None:
@@ -62,7 +66,7 @@ class CommitRevisions:
         self._worktrees = worktrees
         self._executor = executor
         self._order = order
-        self._is_open = False
+        self._facts: Mapping[str, Any] | None = None
         # A killed process may have left an incomplete checkout.
         worktrees.keep_only(())
 
@@ -74,9 +78,8 @@ class CommitRevisions:
             raise RevisionUnusable(
                 f"it cannot be checked out: {error}", reason=str(error)
             ) from error
-        if not self._is_open:
-            self._executor.open()
-            self._is_open = True
+        if self._facts is None:
+            self._facts = self._executor.open()
         order = checkout_order(self._order, repository=self._repository, folder=folder)
         return PairSide(executor=self._executor, order=order)
 
@@ -84,6 +87,12 @@ class CommitRevisions:
         """Return nothing: the titles of commits are known from the beginning."""
         del index
         return ""
+
+    def facts(self, index: int) -> Mapping[str, Any]:
+        """Return the facts of the one environment."""
+        del index
+        assert self._facts is not None
+        return self._facts
 
     def keep_only(self, indices: Collection[int]) -> None:
         """Remove all other checkouts."""
@@ -153,6 +162,7 @@ class ToolchainRevisions:
         self._order = order
         self._executors: dict[int, Executor] = {}
         self._titles: dict[int, str] = {}
+        self._facts: dict[int, Mapping[str, Any]] = {}
 
     def side(self, index: int) -> PairSide:
         """Return the toolchain, built and started; raise RevisionUnusable."""
@@ -160,7 +170,8 @@ class ToolchainRevisions:
             try:
                 executor = self._make_executor(self._find_python(self._names[index]))
                 self._executors[index] = executor
-                self._titles[index] = f"torch {revision(executor.open())}"
+                self._facts[index] = executor.open()
+                self._titles[index] = f"torch {revision(self._facts[index])}"
             except (ExecutorError, ToolchainError) as error:
                 self._end(index)
                 raise RevisionUnusable(f"it cannot be used: {error}", reason=str(error)) from error
@@ -169,6 +180,10 @@ class ToolchainRevisions:
     def title(self, index: int) -> str:
         """Return the torch of a toolchain that was started."""
         return self._titles.get(index, "")
+
+    def facts(self, index: int) -> Mapping[str, Any]:
+        """Return the facts of a toolchain that was started."""
+        return self._facts[index]
 
     def keep_only(self, indices: Collection[int]) -> None:
         """End the other worker hosts, and drop their toolchains."""

@@ -107,6 +107,12 @@ _TABLE = {
             "Find the first bad toolchain, torch version or commit.",
         ),
         (
+            "backfill",
+            "backfill.command",
+            "backfill",
+            "Measure a history of toolchains, torch versions or commits.",
+        ),
+        (
             "isolate",
             "isolate.command",
             "isolate",

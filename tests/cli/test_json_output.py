@@ -91,6 +91,7 @@ COMMANDS = (
 # These need revisions, toolchains or a finding: their own tests read their JSON.
 SHOWN_ELSEWHERE = {
     "alerts verify",
+    "backfill",
     "bisect",
     "isolate",
     "kernels transplant",

@@ -26,7 +26,7 @@ from compile_hud.db.queries.kernels import load_kernel_runs, load_profiled
 from compile_hud.db.queries.results import load_result_summaries
 from compile_hud.db.queries.runs import load_run
 from compile_hud.db.records.alerts import Alert
-from compile_hud.db.records.imported import is_imported
+from compile_hud.db.records.imported import is_backfilled, is_imported
 from compile_hud.db.records.kernels import KernelRun, KernelSource
 from compile_hud.db.records.results import Case, Outcome, Run, Verdict
 from compile_hud.db.store import Store
@@ -188,7 +188,7 @@ def _without_kernels(store: Store, run: Run, case_key: str, case: Case | None) -
     missing = f"Run {run.id} has no kernels of {case_key}"
     if case is None:
         return f"{missing}: it is not in its plan.", ""
-    if is_imported(run.toolchain):
+    if is_imported(run.toolchain) and not is_backfilled(run.toolchain):
         return f"{missing}: it was imported, and imported histories have numbers only.", ""
     if case.is_reference:
         return f"{missing}: it is a reference case, of which none are recorded.", ""

@@ -94,7 +94,7 @@ def begin(
     """
     axis = options.axis
     toolchain = options.toolchains[0] if options.toolchains else CURRENT_TOOLCHAIN
-    _check_toolchains(options.toolchains, workspace=workspace)
+    check_toolchains(options.toolchains, workspace=workspace)
     request = make_run_requests(
         cases, toolchains=(toolchain,), workspace=workspace, has_references=False
     )[0]
@@ -107,7 +107,7 @@ def begin(
             device=device,
         )
     )
-    origin, revisions = _find_revisions(options, axis=axis, planned=planned)
+    origin, revisions = find_revisions(options, axis=axis, planned=planned)
     settings = request.suite.settings(workspace.config.measure)
     return Bisection(
         id=uuid.uuid4().hex[:12],
@@ -124,7 +124,7 @@ def begin(
     )
 
 
-def _check_toolchains(names: Sequence[str], *, workspace: Workspace) -> None:
+def check_toolchains(names: Sequence[str], *, workspace: Workspace) -> None:
     """Raise UnknownNameError for a name that no toolchain has: a glob would be many revisions."""
     exact = [glob_escape(name) for name in names]
     find_names(exact, known=workspace.config.toolchains, kind="toolchain")
@@ -150,7 +150,7 @@ def one_case(plan: Sequence[PlannedCase]) -> PlannedCase:
     )
 
 
-def _find_revisions(
+def find_revisions(
     options: BisectOptions, *, axis: RevisionAxis, planned: PlannedCase
 ) -> tuple[Mapping[str, str], tuple[BisectRevision, ...]]:
     """Return the origin of the revisions, and the revisions."""
@@ -159,7 +159,7 @@ def _find_revisions(
         assert options.good is not None
         assert options.bad is not None
         root = find_root(options.repository)
-        _check_model(planned, root=root)
+        check_model(planned, root=root)
         commits = list_commits(root, good=options.good, bad=options.bad)
         return {"repository": str(root)}, commits
     origin: Mapping[str, str] = {}
@@ -174,13 +174,13 @@ def _find_revisions(
         names = expand(options.torch, available=lambda: list_versions(source))
     if len(names) < 2 or len(set(names)) < len(names):
         raise BisectError(
-            f"a bisection needs two different revisions or more, got {', '.join(names)}",
+            f"name two different revisions or more, not only {', '.join(names)}",
             names=tuple(names),
         )
     return origin, tuple(BisectRevision(name=name) for name in names)
 
 
-def _check_model(planned: PlannedCase, *, root: Path) -> None:
+def check_model(planned: PlannedCase, *, root: Path) -> None:
     """Raise BisectError when the model's code is known not to be of the repository `root`."""
     file = planned.workload.build.partition(":")[0]
     is_zoo = file.startswith(ZOO_PREFIX)
@@ -222,7 +222,7 @@ def open_revisions(
 
     names = [revision.name for revision in known.revisions]
     if known.axis is RevisionAxis.COMMIT:
-        _check_toolchains([known.toolchain], workspace=workspace)
+        check_toolchains([known.toolchain], workspace=workspace)
         repository = Path(known.origin["repository"])
         return CommitRevisions(
             names,
@@ -232,7 +232,7 @@ def open_revisions(
             order=order,
         )
     if known.axis is RevisionAxis.TOOLCHAIN:
-        _check_toolchains(names, workspace=workspace)
+        check_toolchains(names, workspace=workspace)
         return ToolchainRevisions(
             names,
             find_python=lambda name: config.toolchains[name],

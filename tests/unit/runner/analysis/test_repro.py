@@ -47,3 +47,9 @@ def test_what_others_measured_has_no_command() -> None:
     command = repro_command(make_case("bert"), toolchain="imported:pytorch/pytorch@main")
     assert command.startswith("# bert/inference/tiny/fp32/default/cpu was measured elsewhere")
     assert repro_command(make_case(), toolchain="imported").startswith("hud run")
+
+
+def test_a_point_of_a_backfill_names_its_command() -> None:
+    command = repro_command(make_case("bert"), toolchain="backfill:0a1b2c")
+    assert command.startswith("#")
+    assert "`hud backfill`" in command

@@ -1,0 +1,161 @@
+"""The state of a backfill, as a file that is written after each revision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from compile_hud.db.errors import RecordError
+from compile_hud.db.records.codec import decode, encode
+from compile_hud.db.records.json_fields import get_value
+from compile_hud.db.records.results import Case
+from compile_hud.runner.analysis.comparison.backfill import (
+    ANCHOR,
+    RevisionLevel,
+    Segment,
+    level_of,
+    next_revision,
+    segments_of,
+    steps_of,
+    undecided_of,
+)
+from compile_hud.runner.analysis.comparison.bisection import Reading
+from compile_hud.runner.bisect.record import BisectRevision, RevisionAxis
+from compile_hud.runner.files.json_files import read_json
+from compile_hud.runner.protocol.files import write_json
+from compile_hud.runner.protocol.messages import MeasureSettings
+
+# 1: first version.
+BACKFILL_VERSION = 1
+# Each revision is measured against the first one.
+ANCHOR_INDEX = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackfillLimits:
+    """The floor of a change, launches a side and seconds of a case, and the fewest revisions."""
+
+    floor: float
+    max_launches: int
+    step_s: float
+    least: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CasePoint:
+    """One case at one revision against the anchor; `factor` normalised the stored times."""
+
+    case_key: str
+    reading: Reading
+    factor: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackfillPoint:
+    """All cases at the revision `index`, or the reason why it could not be measured."""
+
+    index: int
+    run_id: str
+    cases: tuple[CasePoint, ...]
+    reason: str
+    took_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backfill:
+    """A history that is being measured, oldest revision first.
+
+    `origin` is the source of the revisions, as that of a bisection. `anchor_s` are the times of
+    the anchor that the stored values are normalised to, by case and metric.
+    """
+
+    id: str
+    started_at: datetime
+    axis: RevisionAxis
+    origin: Mapping[str, str]
+    revisions: tuple[BisectRevision, ...]
+    cases: tuple[Case, ...]
+    toolchain: str
+    settings: MeasureSettings
+    limits: BackfillLimits
+    anchor_s: Mapping[str, Any]
+    points: tuple[BackfillPoint, ...] = ()
+
+    @property
+    def unusable(self) -> frozenset[int]:
+        """Return the indices of revisions that cannot be measured."""
+        return frozenset(point.index for point in self.points if point.reason)
+
+    @property
+    def next_index(self) -> int | None:
+        """Return the revision to measure next, None if every segment is known."""
+        return next_revision(
+            [self.levels(case.key) for case in self.cases],
+            num_revisions=len(self.revisions),
+            floor=self.limits.floor,
+            least=self.limits.least,
+            unusable=self.unusable,
+        )
+
+    def levels(self, case_key: str) -> dict[int, RevisionLevel]:
+        """Return the levels of a case by index, that of the anchor among them."""
+        levels = {ANCHOR_INDEX: ANCHOR}
+        for point in self.points:
+            for item in point.cases:
+                reading = item.reading
+                if item.case_key == case_key and reading.ratio and reading.low and reading.high:
+                    levels[point.index] = level_of(
+                        reading.ratio, low=reading.low, high=reading.high
+                    )
+        return levels
+
+    def segments(self, case_key: str) -> tuple[Segment, ...]:
+        """Return the segments between the measured revisions of a case."""
+        return segments_of(self.levels(case_key), unusable=self.unusable)
+
+    def steps(self, case_key: str) -> tuple[Segment, ...]:
+        """Return the steps of a case."""
+        return steps_of(self.segments(case_key), floor=self.limits.floor)
+
+    def undecided(self, case_key: str) -> tuple[Segment, ...]:
+        """Return the segments of a case that are neither flat nor a step."""
+        return undecided_of(self.segments(case_key), floor=self.limits.floor)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the backfill as a JSON object."""
+        return {"schema_version": BACKFILL_VERSION, **encode(self)}
+
+    @classmethod
+    def from_json(cls, document: Any) -> Backfill:
+        """Return the backfill that `document` describes; raise RecordError when it does not."""
+        version = get_value(document, "schema_version")
+        if version != BACKFILL_VERSION:
+            raise RecordError(
+                f"schema_version is {version!r}, not {BACKFILL_VERSION}", version=version
+            )
+        return decode(cls, document)
+
+
+def write_backfill(backfill: Backfill, *, folder: Path) -> None:
+    """Write `backfill` to `folder`, completely and synchronised to the disk; raise OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / f"{backfill.id}.json", backfill.to_json())
+
+
+def read_backfills(folder: Path) -> list[Backfill]:
+    """Return the backfills stored in `folder`, the newest first.
+
+    Raises RecordError with the name of an invalid file.
+    """
+    backfills = []
+    for path in folder.glob("*.json"):
+        try:
+            backfills.append(Backfill.from_json(read_json(path)))
+        except RecordError as error:
+            raise RecordError(
+                f"{path} is no backfill: {error}; remove it", path=path, reason=str(error)
+            ) from error
+    return sorted(backfills, key=lambda item: item.started_at, reverse=True)

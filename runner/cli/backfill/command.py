@@ -1,0 +1,355 @@
+"""hud backfill: measure the history of a case where its curve is uncertain."""
+
+from __future__ import annotations
+
+import math
+import sys
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import click
+
+from compile_hud.db.errors import RecordError, StoreError
+from compile_hud.db.shared.text import counted
+from compile_hud.runner.alerting.notifier import make_planner
+from compile_hud.runner.backfill.record import (
+    Backfill,
+    BackfillLimits,
+    read_backfills,
+    write_backfill,
+)
+from compile_hud.runner.backfill.report import (
+    backfill_json,
+    closing_lines,
+    is_known,
+    level_rows,
+    step_lines,
+)
+from compile_hud.runner.backfill.session import BackfillDependencies, measure_history
+from compile_hud.runner.bisect.commit_comparison import pair_settings
+from compile_hud.runner.bisect.record import Bisection, Limits, RevisionAxis
+from compile_hud.runner.bisect.report import revision_text
+from compile_hud.runner.cli.bisect.command import (
+    LATEST,
+    REVISION_OPTIONS,
+    BisectProgress,
+    limit_options,
+)
+from compile_hud.runner.cli.bisect.setup import (
+    BisectOptions,
+    check_model,
+    check_toolchains,
+    device_of,
+    find_revisions,
+    open_revisions,
+)
+from compile_hud.runner.cli.echo import echo
+from compile_hud.runner.cli.help.examples import ExampleCommand
+from compile_hud.runner.cli.option_types import Duration
+from compile_hud.runner.cli.options import CaseOptions, case_options, make_run_requests
+from compile_hud.runner.cli.output import gather_options, json_option, print_json, with_workspace
+from compile_hud.runner.cli.run.after_run import unless_stopped
+from compile_hud.runner.cli.tables import Column, print_table, stderr
+from compile_hud.runner.config.load import CURRENT_TOOLCHAIN
+from compile_hud.runner.detection.detect import detect
+from compile_hud.runner.errors import BisectError, JudgeProcessKilled
+from compile_hud.runner.events import LogMessage, Notify
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.execution.paired_launches import MIN_PAIRS
+from compile_hud.runner.persistence.result_writer import ResultWriter
+from compile_hud.runner.persistence.store_check import check_takes_runs
+from compile_hud.runner.planning.plan import make_plan, plan_case
+from compile_hud.runner.scheduling.timetable import timetable_of
+from compile_hud.runner.system.locks import holder_text, immediate_lock
+from compile_hud.runner.workspace import Workspace
+
+DEFAULT_MAX_LAUNCHES = 40
+DEFAULT_STEP_MINUTES = 15.0
+DEFAULT_LEAST = 5
+_LIMIT_OPTIONS = (
+    *limit_options(
+        "case",
+        floor_help="Segments that change by less are flat.",
+        max_launches=DEFAULT_MAX_LAUNCHES,
+        step_minutes=DEFAULT_STEP_MINUTES,
+    ),
+    click.option(
+        "--least",
+        type=click.IntRange(min=2),
+        default=DEFAULT_LEAST,
+        show_default=True,
+        metavar="N",
+        help="Revisions to measure at least, even if the ends are the same.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _BackfillOptions:
+    """The limits of a backfill in the form of the options."""
+
+    floor: float
+    max_launches: int
+    step_minutes: float
+    least: int
+
+
+@click.command(
+    cls=ExampleCommand,
+    exit_codes={1: "A change is not decided."},
+    examples=(
+        "hud backfill --torch 2.9.0..2.13.0 --model bert --mode default --budget 2h",
+        "hud backfill --repo . --good v1.0 --bad main --model ranker",
+        "hud backfill --resume",
+    ),
+)
+@click.argument("more", nargs=-1, metavar="[REVISION]...")
+@gather_options(BisectOptions, name="options", options=REVISION_OPTIONS)
+@case_options
+@gather_options(_BackfillOptions, name="limits", options=_LIMIT_OPTIONS)
+@click.option(
+    "--budget",
+    type=Duration(),
+    metavar="TIME",
+    help="Measure for so long, such as 30m or 2h. Default: until every segment is known.",
+)
+@click.option(
+    "--resume",
+    "resume_id",
+    metavar="ID",
+    is_flag=False,
+    flag_value=LATEST,
+    help="Continue a stopped backfill (the latest, or ID).",
+)
+@click.option("--dry-run", is_flag=True, help="List the revisions and the number to measure.")
+@json_option
+@with_workspace
+def backfill(
+    workspace: Workspace,
+    *,
+    more: tuple[str, ...],
+    options: BisectOptions,
+    cases: CaseOptions,
+    limits: _BackfillOptions,
+    budget: timedelta | None,
+    resume_id: str | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Measure a history of toolchains, torch versions or commits.
+
+    Each REVISION follows the one of --torch or --toolchain, the oldest first; commits are those
+    from --good to --bad in --repo. It measures where the curve is uncertain, and stores the points.
+    """
+    with _backfilling_alone(workspace):
+        if resume_id is not None:
+            if more or options.has_any() or cases.option_names():
+                raise click.UsageError("--resume goes on as it began: give it nothing else")
+            known = _find(resume_id, workspace=workspace)
+        else:
+            known = _begin(options.with_more(more), cases=cases, limits=limits, workspace=workspace)
+        if dry_run:
+            _print_plan(known, as_json=as_json)
+            return
+        if known.next_index is not None:
+            known = _measure(known, budget=budget, workspace=workspace)
+    if as_json:
+        print_json(backfill_json(known))
+    else:
+        _print(known)
+    sys.exit(int(not is_known(known)))
+
+
+@contextmanager
+def _backfilling_alone(workspace: Workspace) -> Iterator[None]:
+    def lock_error(pid: int | None) -> BisectError:
+        return BisectError(
+            f"{holder_text(pid)} is backfilling in {workspace.config.state_dir}; wait for it"
+        )
+
+    with immediate_lock(_folder(workspace) / ".lock", on_conflict=lock_error):
+        yield
+
+
+def _folder(workspace: Workspace) -> Path:
+    return workspace.config.state_dir / "backfill"
+
+
+def _find(name: str, *, workspace: Workspace) -> Backfill:
+    try:
+        known = read_backfills(_folder(workspace))
+    except (OSError, RecordError) as error:
+        raise BisectError(f"cannot resume: {error}", reason=str(error)) from error
+    if name == LATEST:
+        matches = [item for item in known if item.next_index is not None]
+    else:
+        matches = [item for item in known if item.id.startswith(name)]
+    if not matches:
+        ids = ", ".join(item.id for item in known) or "none"
+        problem = "was stopped" if name == LATEST else f"is called {name!r}"
+        raise BisectError(f"no backfill here {problem}; there is {ids}")
+    return matches[0]
+
+
+def _begin(
+    options: BisectOptions, *, cases: CaseOptions, limits: _BackfillOptions, workspace: Workspace
+) -> Backfill:
+    """Return a backfill of which nothing is measured.
+
+    Raises UsageError, UnknownNameError and BisectError where there is nothing to measure.
+    """
+    axis, config = options.axis, workspace.config
+    toolchain = options.toolchains[0] if options.toolchains else CURRENT_TOOLCHAIN
+    check_toolchains(options.toolchains, workspace=workspace)
+    request = make_run_requests(
+        cases, toolchains=(toolchain,), workspace=workspace, has_references=False
+    )[0]
+    plan = make_plan(
+        request.suite.selection,
+        catalog=config.catalog,
+        variants=config.variants,
+        device=device_of(cases.device, workspace=workspace),
+    )
+    origin, revisions = find_revisions(options, axis=axis, planned=plan[0])
+    if axis is RevisionAxis.COMMIT:
+        for planned in plan[1:]:
+            check_model(planned, root=Path(origin["repository"]))
+    step_s = 60 * limits.step_minutes
+    return Backfill(
+        id=uuid.uuid4().hex[:12],
+        started_at=workspace.dependencies.now(),
+        axis=axis,
+        origin=origin,
+        revisions=revisions,
+        cases=tuple(planned.case for planned in plan),
+        toolchain=toolchain,
+        settings=pair_settings(request.suite.settings(config.measure), case_s=step_s),
+        limits=BackfillLimits(
+            floor=limits.floor,
+            max_launches=limits.max_launches,
+            step_s=step_s,
+            least=min(limits.least, len(revisions)),
+        ),
+        anchor_s={},
+    )
+
+
+def _measure(known: Backfill, *, budget: timedelta | None, workspace: Workspace) -> Backfill:
+    folder, dependencies = _folder(workspace), workspace.dependencies
+    check_takes_runs(workspace.store())
+    with BisectProgress(stderr(), now=dependencies.now) as progress:
+        revisions = open_revisions(
+            _as_bisection(known), workspace=workspace, folder=folder, notify=progress
+        )
+        writer = ResultWriter(
+            workspace.store(), spool=workspace.spool(), notify=progress, now=dependencies.now
+        )
+        known = measure_history(
+            known,
+            orders=_orders(known, workspace=workspace),
+            revisions=revisions,
+            budget=budget,
+            dependencies=BackfillDependencies(
+                keep=lambda item: write_backfill(item, folder=folder),
+                points=writer,
+                lock_dir=workspace.lock_dir(),
+                machine=workspace.config.machine,
+                now=dependencies.now,
+                notify=progress,
+            ),
+        )
+        _judge(workspace, notify=progress)
+    return known
+
+
+def _judge(workspace: Workspace, *, notify: Notify) -> None:
+    """Judge the history with the new points; a store that refuses is judged later."""
+    try:
+        with unless_stopped() as check:
+            report = detect(
+                workspace.store(),
+                timetable=timetable_of(workspace),
+                planner=make_planner(workspace),
+                check=check,
+            )
+    except (StoreError, JudgeProcessKilled) as error:
+        text = f"not judged: {error}. `hud detect` does it later"
+        notify(LogMessage(text=text, is_warning=True))
+        return
+    notify(LogMessage(text=f"{counted(len(report.new), 'new alert')} by the stored points"))
+
+
+def _orders(known: Backfill, *, workspace: Workspace) -> Sequence[CaseOrder]:
+    config = workspace.config
+    return [
+        CaseOrder(
+            run_id=known.id,
+            case=case,
+            workload=plan_case(case, catalog=config.catalog, variants=config.variants).workload,
+            settings=known.settings,
+        )
+        for case in known.cases
+    ]
+
+
+def _as_bisection(known: Backfill) -> Bisection:
+    """Return the search over the same revisions, which opens them in the same way."""
+    limits = known.limits
+    return Bisection(
+        id=known.id,
+        started_at=known.started_at,
+        axis=known.axis,
+        origin=known.origin,
+        revisions=known.revisions,
+        case=known.cases[0],
+        toolchain=known.toolchain,
+        settings=known.settings,
+        metric=None,
+        limits=Limits(floor=limits.floor, max_launches=limits.max_launches, step_s=limits.step_s),
+    )
+
+
+def _print_plan(known: Backfill, *, as_json: bool) -> None:
+    """Print the revisions, and the number of them that are measured at least and at most."""
+    limits, num_revisions = known.limits, len(known.revisions)
+    for_a_step = math.ceil(math.log2(max(1, (num_revisions - 1) / (limits.least - 1))))
+    num_launches = 2 * MIN_PAIRS, 2 * limits.max_launches
+    if as_json:
+        print_json(
+            {
+                **known.to_json(),
+                "least_revisions": limits.least,
+                "more_for_a_step": for_a_step,
+                "launches_of_a_case": list(num_launches),
+            }
+        )
+        return
+    for revision in known.revisions:
+        echo(revision_text(revision))
+    echo(
+        f"{num_revisions} revisions, {counted(len(known.cases), 'case')}: at least"
+        f" {limits.least} are measured, and about {for_a_step} more for each step. A case takes"
+        f" {num_launches[0]} to {num_launches[1]} launches at a revision, and"
+        f" {limits.step_s / 60:g} min at most"
+    )
+
+
+def _print(known: Backfill) -> None:
+    columns = [
+        Column(name="revision"),
+        Column(name="change", is_number=True),
+        Column(name="95 % interval"),
+        Column(name="pairs", is_number=True),
+    ]
+    for case in known.cases:
+        for line in step_lines(known, case.key):
+            echo(line)
+        print_table(columns, rows=level_rows(known, case.key))
+    for line in closing_lines(known):
+        echo(line)
+    if known.next_index is not None:
+        echo("the budget ended before every segment was known: --resume continues", err=True)
