@@ -22,11 +22,10 @@ MAX_MEAN = 17.0
 MAX_SENTENCE = 35
 MAX_WITHOUT_HEADING = 150
 # The aim is 25,000 for all of them; the ceiling rises only for the page of a new command.
-MAX_TOTAL = 26_500
+MAX_TOTAL = 25_800
 # Documents that still break a rule. The set only gets smaller.
 UNREVISED = frozenset(
     {
-        "README.md",
         "docs/reference/cli.md",
         "docs/tutorial/first-night.md",
     }
