@@ -27,6 +27,7 @@ from compile_hud.runner.analysis.comparison.backfill import (
     is_precise,
     level_of,
     next_revision,
+    revision_for_detection,
     segments_of,
     steps_of,
 )
@@ -66,7 +67,7 @@ def measured(change: float, rng: np.random.Generator) -> tuple[RevisionLevel, in
     return level_of(math.exp(known.mean()), low=low, high=high), number
 
 
-def simulate(seed: int, *, num_steps: int, least: int = LEAST) -> Simulated:
+def simulate(seed: int, *, num_steps: int, least: int = LEAST, fills: bool = False) -> Simulated:
     """Return one backfill of a drawn history."""
     rng = np.random.default_rng(seed)
     planted = sorted(rng.choice(np.arange(1, NUM_REVISIONS), num_steps, replace=False))
@@ -76,7 +77,7 @@ def simulate(seed: int, *, num_steps: int, least: int = LEAST) -> Simulated:
     drawn = [measured(change, rng) for change in changes]
     levels: dict[int, RevisionLevel] = {0: ANCHOR}
     num_pairs = 0
-    while (index := _next(levels, least)) is not None:
+    while (index := _next(levels, least, fills=fills)) is not None:
         levels[index], spent = drawn[index]
         num_pairs += spent
     steps = steps_of(segments_of(levels), floor=FLOOR)
@@ -92,14 +93,19 @@ def simulate(seed: int, *, num_steps: int, least: int = LEAST) -> Simulated:
     )
 
 
-def _next(levels: Mapping[int, RevisionLevel], least: int) -> int | None:
-    return next_revision([levels], num_revisions=NUM_REVISIONS, floor=FLOOR, least=least)
+def _next(levels: Mapping[int, RevisionLevel], least: int, *, fills: bool) -> int | None:
+    index = next_revision([levels], num_revisions=NUM_REVISIONS, floor=FLOOR, least=least)
+    if index is not None or not fills:
+        return index
+    return revision_for_detection(levels, num_revisions=NUM_REVISIONS, floor=FLOOR)
 
 
-def figures(num_histories: int = NUM_HISTORIES, *, least: int = LEAST) -> dict[str, Any]:
+def figures(
+    num_histories: int = NUM_HISTORIES, *, least: int = LEAST, fills: bool = False
+) -> dict[str, Any]:
     """Return the figures of all histories, and by the number of steps."""
     runs = [
-        (number % 4, simulate(number, num_steps=number % 4, least=least))
+        (number % 4, simulate(number, num_steps=number % 4, least=least, fills=fills))
         for number in range(num_histories)
     ]
     by_steps = {
@@ -114,6 +120,11 @@ def figures(num_histories: int = NUM_HISTORIES, *, least: int = LEAST) -> dict[s
         "all": _summary([run for _, run in runs]),
         "by_steps": by_steps,
     }
+
+
+def recorded() -> dict[str, Any]:
+    """Return the figures, and those with as many points as the detector needs."""
+    return {**figures(), "with_points_for_detection": figures(fills=True)["all"]}
 
 
 def _summary(runs: list[Simulated]) -> dict[str, Any]:
@@ -135,7 +146,7 @@ def _summary(runs: list[Simulated]) -> dict[str, Any]:
 
 def main() -> None:
     """Print and write the figures."""
-    document = figures()
+    document = recorded()
     RESULTS.write_text(json.dumps(document, indent=1) + "\n")
     for name, row in {**document["by_steps"], "all": document["all"]}.items():
         print(name, row)

@@ -18,6 +18,7 @@ from compile_hud.runner.analysis.comparison.backfill import (
     Segment,
     level_of,
     next_revision,
+    revision_for_detection,
     segments_of,
     steps_of,
     undecided_of,
@@ -36,12 +37,16 @@ ANCHOR_INDEX = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackfillLimits:
-    """The floor of a change, launches a side and seconds of a case, and the fewest revisions."""
+    """The floor of a change, launches a side and seconds of a case, and the fewest revisions.
+
+    With `fills` the levels of steps get as many points as the detector needs.
+    """
 
     floor: float
     max_launches: int
     step_s: float
     least: int
+    fills: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +96,24 @@ class Backfill:
 
     @property
     def next_index(self) -> int | None:
-        """Return the revision to measure next, None if every segment is known."""
+        """Return the revision to measure next, None if the backfill is complete."""
+        index = self.uncertain_index
+        if index is not None or not self.limits.fills:
+            return index
+        indices = (
+            revision_for_detection(
+                self.levels(case.key),
+                num_revisions=len(self.revisions),
+                floor=self.limits.floor,
+                unusable=self.unusable,
+            )
+            for case in self.cases
+        )
+        return next((index for index in indices if index is not None), None)
+
+    @property
+    def uncertain_index(self) -> int | None:
+        """Return the revision that divides an unknown segment, None if each is known."""
         return next_revision(
             [self.levels(case.key) for case in self.cases],
             num_revisions=len(self.revisions),

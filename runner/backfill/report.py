@@ -17,7 +17,7 @@ from compile_hud.runner.bisect.report import revision_text
 
 def is_known(backfill: Backfill) -> bool:
     """Return whether each segment of each case is flat or a step."""
-    return backfill.next_index is None and not any(
+    return backfill.uncertain_index is None and not any(
         backfill.undecided(case.key) for case in backfill.cases
     )
 

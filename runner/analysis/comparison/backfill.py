@@ -17,6 +17,9 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+
+from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 
 # The quantile of the 95 % interval.
 FLAT_Z = 1.96
@@ -24,6 +27,10 @@ FLAT_Z = 1.96
 STEP_Z = 2.94
 # The change between two such revisions is known to 0.35 of the floor.
 TARGET_SHARE = 0.25
+
+# The points that the detector needs: before the first step for its noise, and in a later level.
+POINTS_BEFORE = DEFAULT_CONFIG.min_noise_points
+POINTS_AFTER = DEFAULT_CONFIG.sustained_points
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +135,31 @@ def next_revision(
     if gaps and len(known) < least:
         return _middle(max(gaps, key=lambda item: item.num_left), unusable)
     return None
+
+
+def revision_for_detection(
+    levels: Mapping[int, RevisionLevel],
+    *,
+    num_revisions: int,
+    floor: float,
+    unusable: Collection[int] = (),
+) -> int | None:
+    """Return the next revision of a level that has too few points for the detector, or None.
+
+    It is the one that is farthest from the measured ones. Without a step no level needs any.
+    """
+    steps = steps_of(segments_of(levels, unusable=unusable), floor=floor)
+    starts = [0, *(step.last for step in steps), num_revisions]
+    for start, end in pairwise(starts if steps else ()):
+        inside = [index for index in levels if start <= index < end]
+        free = [index for index in range(start, end) if index not in {*levels, *unusable}]
+        if free and len(inside) < (POINTS_AFTER if start else POINTS_BEFORE):
+            return max(free, key=lambda index: _distance(index, inside))
+    return None
+
+
+def _distance(index: int, measured: Collection[int]) -> int:
+    return min(abs(index - known) for known in measured)
 
 
 def steps_of(segments: Sequence[Segment], *, floor: float) -> tuple[Segment, ...]:

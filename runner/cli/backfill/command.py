@@ -85,6 +85,14 @@ _LIMIT_OPTIONS = (
         metavar="N",
         help="Revisions to measure at least, even if the ends are the same.",
     ),
+    click.option(
+        "--no-fill",
+        "fills",
+        is_flag=True,
+        flag_value=False,
+        default=True,
+        help="Measure no more points of known levels, which detection needs.",
+    ),
 )
 
 
@@ -96,6 +104,7 @@ class _BackfillOptions:
     max_launches: int
     step_minutes: float
     least: int
+    fills: bool
 
 
 @click.command(
@@ -233,6 +242,7 @@ def _begin(
             max_launches=limits.max_launches,
             step_s=step_s,
             least=min(limits.least, len(revisions)),
+            fills=limits.fills,
         ),
         anchor_s={},
     )
@@ -352,4 +362,9 @@ def _print(known: Backfill) -> None:
     for line in closing_lines(known):
         echo(line)
     if known.next_index is not None:
-        echo("the budget ended before every segment was known: --resume continues", err=True)
+        what = (
+            "every level had enough points for detection"
+            if is_known(known)
+            else ("every segment was known")
+        )
+        echo(f"the budget ended before {what}: --resume continues", err=True)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from compile_hud.db.queries.alerts import load_alerts
 from compile_hud.db.queries.results import load_document
 from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.queries.series import find_series
@@ -81,11 +82,22 @@ def test_the_change_of_a_step_has_an_interval_with_the_planted_one(folder: Path)
 def test_only_the_uncertain_part_is_measured(folder: Path) -> None:
     levels = {name: 0.010 if name < "t10" else 0.013 for name in NAMES}
     terminal = BisectTerminal(folder, levels)
-    document = backfill(terminal, *OVER)
+    document = backfill(terminal, *OVER, "--no-fill")
     assert steps_in(document) == [("t09", "t10")]
     assert len({point["index"] for point in document["points"]}) < 7
     # Every launch of a revision has one of the anchor.
     assert 2 * terminal.launches.count("t00") == len(terminal.launches)
+
+
+def test_the_detector_sees_the_steps_by_the_stored_points(folder: Path) -> None:
+    names = [f"t{number:02d}" for number in range(24)]
+    levels = {name: 0.010 if name < "t10" else 0.012 for name in names}
+    terminal = BisectTerminal(folder, levels)
+    over = ("--toolchain", *names, *CASE)
+    assert steps_in(backfill(terminal, *over)) == [("t09", "t10")]
+    alerts = {alert.metric: alert for alert in load_alerts(terminal.store())}
+    assert alerts["latency_cpu_s"].first_bad.revision.startswith("9.t10@")
+    assert alerts["latency_cpu_s"].change_pct == pytest.approx(20, abs=2)
 
 
 def test_the_points_are_a_series_in_the_order_of_the_revisions(folder: Path) -> None:

@@ -8,13 +8,14 @@ from collections.abc import Collection, Sequence
 
 import pytest
 
-from benchmarks.backfill_simulated import NUM_REVISIONS, RESULTS, figures, simulate
+from benchmarks.backfill_simulated import NUM_REVISIONS, RESULTS, figures, recorded, simulate
 from compile_hud.runner.analysis.comparison.backfill import (
     ANCHOR,
     RevisionLevel,
     is_precise,
     level_of,
     next_revision,
+    revision_for_detection,
     segments_of,
     steps_of,
     undecided_of,
@@ -81,6 +82,23 @@ def test_steps_are_changed_segments_without_a_revision_between() -> None:
     assert (steps_of(wide, floor=FLOOR), undecided_of(wide, floor=FLOOR)) == ((), wide)
 
 
+def test_levels_of_steps_get_the_points_that_the_detector_needs() -> None:
+    def needed(levels: dict[int, RevisionLevel], *, unusable: Collection[int] = ()) -> int | None:
+        return revision_for_detection(levels, num_revisions=33, floor=FLOOR, unusable=unusable)
+
+    flat = levels_of(0.0, 0.0, indices=[16, 32])
+    assert needed(flat) is None
+    levels = levels_of(0.0, 0.1, 0.1, indices=[15, 16, 32])
+    chosen = []
+    while (index := needed(levels)) is not None:
+        chosen.append(index)
+        levels[index] = RevisionLevel(log_ratio=math.log(1.1 if index > 15 else 1.0), error=0.004)
+    # Seven before the step, three after it, the farthest from known ones first.
+    assert len([index for index in levels if index < 16]) == 7
+    assert (chosen[0], [index for index in chosen if index > 15]) == (7, [24])
+    assert needed(levels_of(0.1, 0.1, indices=[1, 32]), unusable=range(2, 32)) is None
+
+
 def test_a_level_has_the_error_of_its_interval() -> None:
     level = level_of(1.1, low=1.08, high=1.12)
     assert level.log_ratio == pytest.approx(math.log(1.1))
@@ -103,4 +121,4 @@ def test_most_steps_are_right_for_a_quarter_of_the_launches() -> None:
 
 
 def test_the_recorded_figures_are_those_of_the_simulation() -> None:
-    assert json.loads(RESULTS.read_text()) == figures()
+    assert json.loads(RESULTS.read_text()) == recorded()
