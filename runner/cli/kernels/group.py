@@ -45,7 +45,7 @@ _TABLE = (
         "transplant",
         "transplant",
         "transplant_command",
-        "Measure what a slower build gains with the kernels of the faster one.",
+        "Measure a slower build with the old kernels.",
     ),
 )
 

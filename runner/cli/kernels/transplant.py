@@ -104,6 +104,9 @@ _STORED = gather_options(
         "hud kernels transplant 1f0c",
         "hud kernels transplant --toolchain stable next --model bert --mode default",
     ),
+    exit_codes={
+        1: "The transplanted kernels do not explain the loss.",
+    },
 )
 @click.argument("names", nargs=-1, metavar="[ALERT]")
 @_STORED
@@ -125,7 +128,7 @@ def transplant_command(
     """Put kernels of a good build into the bad one, and measure how much of its loss is gone.
 
     The builds are those of ALERT, of two runs, or as `hud bisect` names two revisions. Kernels
-    whose interface changed are refused. Exits with 0 if the kernels explain the loss, else with 1.
+    whose interface changed are refused.
     """
     folder = workspace.config.state_dir / "transplant"
 
