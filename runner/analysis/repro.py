@@ -40,6 +40,11 @@ def compare_command(baseline: str, candidate: str) -> str:
     return f"hud compare -- {shlex.quote(baseline)} {shlex.quote(candidate)}"
 
 
+def transplant_command(alert_id: str) -> str:
+    """Return the `hud kernels transplant` line for an alert."""
+    return f"hud kernels transplant -- {shlex.quote(alert_id)}"
+
+
 def case_options(case: Case) -> tuple[tuple[str, str], ...]:
     """Return the options, by name, that select `case` and no other one."""
     return (

@@ -21,9 +21,9 @@ from compile_hud.app.components.table.filters import (
 from compile_hud.app.components.table.view import draw_choice, draw_table
 from compile_hud.app.components.trend.view import TREND_KEY, show_repro, show_trend
 from compile_hud.app.data.annotations import annotated
-from compile_hud.app.data.commands import repro
+from compile_hud.app.data.commands import repro, transplanting_command
 from compile_hud.app.data.page_records import AlertList, AlertPage
-from compile_hud.app.ui.html import caption, chips, heading, keys_legend
+from compile_hud.app.ui.html import caption, chips, command_line, heading, keys_legend
 from compile_hud.app.ui.share import Share, file_name, show_share
 from compile_hud.app.ui.urls import (
     FINDINGS,
@@ -269,6 +269,8 @@ def _show_kernels(alert: Alert) -> None:
         st.html(caption(kernels.share_text))
     else:
         st.html(caption("No kernel changed beyond noise in the direction of the alert."))
+    if command := transplanting_command(alert):
+        st.html(command_line(command))
     link_button("Open kernel diff", kernel_diff_url(kernels.state))
 
 

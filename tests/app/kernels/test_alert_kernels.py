@@ -36,6 +36,7 @@ def test_an_alert_names_its_kernels_and_leads_to_each(open_page: OpenPage, store
     links = [url for url in links_of(page) if url.startswith("kernel-diff?")]
     assert len(links) == len(rows)
     assert all("baseline_run=run-0" in url and "&row=" in url for url in links)
+    assert "hud kernels transplant -- alert-1" in text_of(page)
 
 
 def test_noise_of_a_side_is_reported_on_the_diff_and_on_the_alert(

@@ -8,7 +8,7 @@ import re
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from compile_hud.app.data.commands import comparing_command, run_command
+from compile_hud.app.data.commands import comparing_command, run_command, transplanting_command
 from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.app.ui.share import HERE, block
 from compile_hud.app.views.alerts.markdown import alert_markdown, event_markdown
@@ -159,3 +159,6 @@ def test_commands_quote_names_and_are_none_where_nothing_can_repeat(
     assert run_command(make_run(toolchain="imported:main")) == ""
     one, two = make_run("-x"), make_run("$(rm)")
     assert comparing_command(one, two) == "hud compare -- -x '$(rm)'"
+    assert transplanting_command(make_alert("-x")) == "hud kernels transplant -- -x"
+    assert transplanting_command(make_alert("$(rm)")).endswith(" '$(rm)'")
+    assert transplanting_command(make_alert(verdict="improvement")) == ""
