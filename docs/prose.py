@@ -22,12 +22,11 @@ MAX_MEAN = 17.0
 MAX_SENTENCE = 35
 MAX_WITHOUT_HEADING = 150
 # The aim is 25,000 for all of them; the ceiling rises only for the page of a new command.
-MAX_TOTAL = 26_000
+MAX_TOTAL = 25_900
 # Documents that still break a rule. The set only gets smaller.
 UNREVISED = frozenset(
     {
         "docs/reference/cli.md",
-        "docs/tutorial/first-night.md",
     }
 )
 BANNED = frozenset({"whoever", "nobody", "somebody", "shall", "beside", "told"})

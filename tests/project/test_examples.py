@@ -14,8 +14,12 @@ import pytest
 import yaml
 from markdown_it import MarkdownIt
 
+from compile_hud.app.__main__ import DEFAULT_PORT
+from compile_hud.app.data.latest_results import NUM_BASELINE_RUNS
+from compile_hud.db.records.metrics import METRICS
 from compile_hud.runner.cli.main import main as hud
 from compile_hud.runner.config.load import parse_config
+from compile_hud.runner.planning.suites import BUILTIN_SUITES
 from tests.support.sources import documents, text_of
 
 # `VARIABLE=value .venv/bin/hud run`, also behind the prompt of a list in YAML.
@@ -58,6 +62,8 @@ def check(arguments: list[str]) -> None:
         parser = command.make_parser(context)
         parser.allow_interspersed_args = False
         _, arguments, _ = parser.parse_args(list(arguments))
+        if not arguments:
+            return
         name, child, arguments = command.resolve_command(context, arguments)
         assert child is not None
         command, context = child, click.Context(child, info_name=name, parent=context)
@@ -91,21 +97,23 @@ def test_a_command_line_of_a_document_is_one(arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("line", "kind", "part"),
     [
-        ("hud walk", "No such command 'walk'"),
-        ("hud run --modell bert", "No such option '--modell'"),
-        ("hud run --device tpu", "'tpu' is not one of"),
-        ("hud compare a b --max-launches some", "'some' is not a valid integer"),
-        ("hud toolchain add", "Missing argument"),
-        ("hud up now", "too many arguments"),
+        ("hud walk", click.UsageError, "walk"),
+        ("hud run --modell bert", click.NoSuchOption, "--modell"),
+        ("hud run --device tpu", click.BadParameter, "tpu"),
+        ("hud compare a b --max-launches some", click.BadParameter, "some"),
+        ("hud toolchain add", click.MissingParameter, "NAME"),
+        ("hud up now", click.UsageError, "now"),
     ],
 )
-def test_a_wrong_command_line_is_noticed(line: str, message: str) -> None:
+def test_a_wrong_command_line_is_noticed(
+    line: str, kind: type[click.UsageError], part: str
+) -> None:
     (arguments,) = commands_in(line)
-    with pytest.raises(click.UsageError) as error:
+    with pytest.raises(kind) as error:
         check(arguments)
-    assert message in error.value.format_message()
+    assert part in error.value.format_message()
 
 
 @pytest.mark.parametrize(
@@ -162,3 +170,15 @@ def test_json_of_a_document_is_json(text: str) -> None:
 )
 def test_yaml_of_a_document_is_yaml(text: str) -> None:
     assert yaml.safe_load(text)
+
+
+def test_the_first_lesson_has_the_words_of_the_product() -> None:
+    lesson = " ".join(text_of("docs/tutorial/first-night.md").split())
+    quick = BUILTIN_SUITES["quick"].selection
+    assert len({*quick.models, *(name for part in quick.also for name in part.models)}) == 6
+    assert "`quick`: six small models" in lesson
+    assert f'"Learning: 1 of {NUM_BASELINE_RUNS} runs"' in lesson
+    assert NUM_BASELINE_RUNS == 7
+    assert "After seven nights" in lesson
+    assert f"changes of {METRICS['latency_s'].relevance_floor:.0%}".replace("%", " %") in lesson
+    assert f"sign in: http://127.0.0.1:{DEFAULT_PORT}/sign-in?token=..." in lesson
