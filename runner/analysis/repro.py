@@ -35,9 +35,11 @@ def suite_command(suite: str, *, toolchain: str = _DEFAULT_TOOLCHAIN) -> str:
     return command_line("run", (("suite", suite), *named))
 
 
-def compare_command(baseline: str, candidate: str) -> str:
-    """Return the `hud compare` line for two stored runs, by their ids."""
-    return f"hud compare -- {shlex.quote(baseline)} {shlex.quote(candidate)}"
+def compare_command(baseline: str, candidate: str, options: Sequence[tuple[str, str]] = ()) -> str:
+    """Return the `hud compare` line for two stored runs, by their ids, with `options` by name."""
+    line = command_line("compare", options)
+    # An id may begin with a dash; no option is read behind the two.
+    return f"{line} -- {shlex.quote(baseline)} {shlex.quote(candidate)}"
 
 
 def transplant_command(alert_id: str) -> str:

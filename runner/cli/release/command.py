@@ -263,7 +263,7 @@ def _resumed(
     if runs.candidate.state is RunState.FINISHED:
         raise ResumeError(
             f"the release from {names[0]} to {names[1]} has measured each case. For more launches"
-            f" of open cases: `{compare_command(runs.baseline.id, runs.candidate.id)} --settle 30`"
+            f" of open cases: `{_settle_command(runs.baseline.id, runs.candidate.id)}`"
         )
     suite = workspace.config.suites.get(runs.candidate.suite, custom_suite(Selection()))
     # The plan of the run has the device.
@@ -400,7 +400,12 @@ def _show(report: ReleaseReport) -> None:
             echo(f"\n{what}: {', '.join(item.key for item in items)}")
     if report.undecided:
         ids = (report.baseline.id, report.candidate.id)
-        echo(f"next: {compare_command(*ids)} --settle 30")
+        echo(f"next: {_settle_command(*ids)}")
+
+
+def _settle_command(baseline: str, candidate: str) -> str:
+    """Return the command that takes more launches of the open cases."""
+    return compare_command(baseline, candidate, (("settle", "30"),))
 
 
 def release_json(report: ReleaseReport) -> dict[str, Any]:

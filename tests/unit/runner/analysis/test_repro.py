@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from compile_hud.runner.analysis.repro import glob_escape, repro_command
+from compile_hud.runner.analysis.repro import compare_command, glob_escape, repro_command
+from compile_hud.runner.cli.compare.command import compare
 from tests.support.builders import make_case
 
 
@@ -53,3 +54,11 @@ def test_a_point_of_a_backfill_names_its_command() -> None:
     command = repro_command(make_case("bert"), toolchain="backfill:0a1b2c")
     assert command.startswith("#")
     assert "`hud backfill`" in command
+
+
+@pytest.mark.parametrize("run", ["night-1", "-dash", "with space"])
+def test_a_comparison_reads_its_options_and_its_runs(run: str) -> None:
+    arguments = shlex.split(compare_command(run, "after", (("settle", "30"),)))[2:]
+    params = compare.make_context("compare", arguments).params
+    assert (params["baseline"], params["candidate"]) == (run, "after")
+    assert params["settle_minutes"] == 30
