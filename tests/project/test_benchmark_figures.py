@@ -442,3 +442,22 @@ def test_figures_of_clusters_of_a_release_are_current() -> None:
         share = known["completeness_by_cause"][f"{size} regressions"]
         fragments.append(f"with {word} {100 * share:.1f} %")
     assert [fragment for fragment in fragments if fragment not in text] == []
+
+
+def test_figures_of_planted_transplants_are_current() -> None:
+    document, text = result("transplant_planted"), words("benchmarks/README.md")
+    summary, trials = document["summary"], document["trials"]
+    counts = [summary[name] for name in ("num_trials", "right", "wrong", "undecided")]
+    assert counts == [
+        len(trials),
+        *(
+            sum(trial["judgement"] == name for trial in trials)
+            for name in ("right", "wrong", "undecided")
+        ),
+    ]
+    num_trials, right, wrong, undecided = counts
+    loads = [round(trial["load"]) for trial in trials]
+    assert f"{num_trials} of 30 trials" in text
+    assert f"load {min(loads)} to {max(loads)}" in text
+    assert f"{right} of {num_trials} answers are right, {wrong} wrong" in text
+    assert f"{undecided} decide nothing" in text
