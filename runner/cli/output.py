@@ -12,11 +12,11 @@ from typing import Any, TypeVar, cast
 import click
 
 from compile_hud.db.errors import NotFoundError
-from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.shared.text import is_storable, quoted
 from compile_hud.db.store import Store
 from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.config.load import load_config
+from compile_hud.runner.documents.filtered.empty_store import empty_text, missing_text
 from compile_hud.runner.errors import NoSuchResult
 from compile_hud.runner.workspace import Dependencies, Workspace
 
@@ -107,20 +107,7 @@ def as_store_url(text: str) -> str:
 def check_exists(store: Store) -> None:
     """Raise NoSuchResult where there is no `store` yet: the user may have meant another."""
     if store.is_missing():
-        raise NoSuchResult(_missing_text(store), store=store.name)
-
-
-def empty_text(store: Store) -> str:
-    """Return a notice that `store` is missing or has no run, "" if it has one."""
-    if store.is_missing():
-        return _missing_text(store)
-    if load_runs(store, limit=1):
-        return ""
-    return f"no run in the store {store.name} yet; `hud run` makes one"
-
-
-def _missing_text(store: Store) -> str:
-    return f"there is no store {store.name} yet; `hud run` makes it, or name another with --store"
+        raise NoSuchResult(missing_text(store), store=store.name)
 
 
 def say_when_empty(store: Store) -> bool:

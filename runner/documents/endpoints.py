@@ -8,7 +8,9 @@ from typing import Any
 
 from compile_hud.db.records.alerts import AlertState
 from compile_hud.db.records.findings import FINDING_CODES
+from compile_hud.db.records.metrics import CACHES, COLD, MAX_EXPECTED_CALLS
 from compile_hud.db.records.notifications import Severity
+from compile_hud.db.records.results import Phase
 from compile_hud.db.records.triage import ONGOING
 from compile_hud.db.store import Store
 from compile_hud.runner.alerting.payload import alerts_json
@@ -17,6 +19,7 @@ from compile_hud.runner.documents import shapes
 from compile_hud.runner.documents.alert_filters import ListFilters
 from compile_hud.runner.documents.alerts import alert_document, find_alerts
 from compile_hud.runner.documents.comparison import stored_comparison
+from compile_hud.runner.documents.filtered.modes import ModeFilters, load_modes
 from compile_hud.runner.documents.kernels import kernels_json
 from compile_hud.runner.documents.parameters import Parameter
 from compile_hud.runner.documents.results import (
@@ -209,7 +212,26 @@ def _comparison(source: EndpointSource, values: Values) -> dict[str, Any]:
     )
 
 
+def _modes(source: EndpointSource, values: Values) -> dict[str, Any]:
+    filters = ModeFilters(
+        cache=values["cache"],
+        calls=values["calls"],
+        **{name: values[name] or None for name in _MODE_FILTERS},
+    )
+    return load_modes(source.store, filters).to_json()
+
+
 _ALERT_FILTERS = ("model", "mode", "severity", "machine", "owner", "text")
+_SCOPE = (
+    _text("machine", "Default: that of the newest run.", "box"),
+    _text("toolchain", "Default: that of the newest result on the machine.", "stable"),
+)
+_CASE_FILTERS = (
+    _text("model", "Models, as a glob.", "b*"),
+    _text("phase", "One phase.", "inference", choices=tuple(map(str, Phase))),
+    _text("shape", "Shapes, as a glob.", "*"),
+)
+_MODE_FILTERS = tuple(item.name for item in (*_SCOPE, *_CASE_FILTERS))
 _ALERTS = (
     _text(
         "state",
@@ -373,6 +395,31 @@ ENDPOINTS = (
                 default=DEFAULT_FAIL_ABOVE,
                 bounds=(0.0001, 0.9999),
                 example=DEFAULT_FAIL_ABOVE,
+            ),
+        ),
+    ),
+    Endpoint(
+        name="compare_modes",
+        path="/modes",
+        summary="The mode to ship for each phase and shape, as `hud modes` recommends it",
+        read=_modes,
+        shape=shapes.MODES,
+        parameters=(
+            *_SCOPE,
+            *_CASE_FILTERS,
+            _text(
+                "cache",
+                "The compile cache that a process begins with: empty or filled.",
+                COLD,
+                choices=CACHES,
+                default=COLD,
+            ),
+            Parameter(
+                name="calls",
+                description="The expected calls per process. Default: many.",
+                kind=int,
+                bounds=(1, MAX_EXPECTED_CALLS),
+                example=10_000,
             ),
         ),
     ),

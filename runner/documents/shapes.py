@@ -113,3 +113,16 @@ COMPARISON = ResponseObject(
         "machine": list[Object],
     },
 )
+MODES = ResponseObject(
+    name="Modes",
+    description="The modes for each phase and shape: the recommendation, and its numbers.",
+    has={
+        "machine": str,
+        "toolchain": str,
+        "cache": str,
+        "calls": int | None,
+        "min_gain": float,
+        "title": str,
+        "groups": list[Object],
+    },
+)

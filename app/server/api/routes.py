@@ -34,7 +34,7 @@ from compile_hud.runner.documents.endpoints import (
     Values,
 )
 from compile_hud.runner.documents.parameters import near_hint, read_values
-from compile_hud.runner.errors import InvalidParameter, NoSuchDocument
+from compile_hud.runner.errors import InvalidParameter, NoSuchDocument, NoSuchResult
 
 logger = logging.getLogger(__name__)
 
@@ -154,7 +154,7 @@ def _read(endpoint: Endpoint, values: Values, *, known: str) -> Response:
         if tag in _tags(known):
             return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
         content = endpoint.read(_source(at), values)
-    except (NotFoundError, NoSuchDocument) as error:
+    except (NotFoundError, NoSuchDocument, NoSuchResult) as error:
         raise Problem(HTTPStatus.NOT_FOUND, str(error)) from error
     except StoreLocked as error:
         raise _unavailable(str(error), retry_s=RETRY_S) from error

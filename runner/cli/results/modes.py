@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 import click
 
-from compile_hud.db.queries.alerts import load_alerts
-from compile_hud.db.queries.latest import load_latest
 from compile_hud.db.records.metrics import CACHES, COLD, MAX_EXPECTED_CALLS
 from compile_hud.db.records.results import Phase
-from compile_hud.db.records.summaries import LatestCell
-from compile_hud.db.records.triage import ONGOING
-from compile_hud.db.shared.text import quoted
-from compile_hud.db.store import Store
 from compile_hud.runner.analysis.modes.answers import (
     answer_for,
     calls_text,
@@ -23,11 +15,7 @@ from compile_hud.runner.analysis.modes.answers import (
     summary_of,
     time_text,
 )
-from compile_hud.runner.analysis.modes.comparison import compare_modes
-from compile_hud.runner.analysis.modes.records import (
-    MODES_METRICS,
-    ModeGroup,
-)
+from compile_hud.runner.analysis.modes.records import ModeGroup
 from compile_hud.runner.cli.completion.names import MODEL, SHAPE, TOOLCHAIN
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.option_types import NearestChoice
@@ -37,25 +25,9 @@ from compile_hud.runner.cli.output import (
     print_json,
     with_workspace,
 )
-from compile_hud.runner.cli.results.mode_documents import comparison_json
-from compile_hud.runner.cli.results.scope import selected_scope, suggestion
 from compile_hud.runner.cli.tables import Column, print_table, stdout
-from compile_hud.runner.errors import NoSuchResult
+from compile_hud.runner.documents.filtered.modes import ModeFilters, load_modes
 from compile_hud.runner.workspace import Workspace
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModesOptions:
-    """The filters of the results and the price of compiling; None for those that were left out."""
-
-    machine: str | None
-    toolchain: str | None
-    model: str | None
-    phase: str | None
-    shape: str | None
-    cache: str
-    calls: int | None
-
 
 _OPTIONS = (
     click.option("--machine", metavar="M", help="Default: that of the newest run."),
@@ -91,70 +63,20 @@ _OPTIONS = (
         "hud modes --model bert --calls 10000 --cache warm",
     ),
 )
-@gather_options(ModesOptions, name="options", options=_OPTIONS)
+@gather_options(ModeFilters, name="filters", options=_OPTIONS)
 @json_option
 @with_workspace
-def modes(workspace: Workspace, *, options: ModesOptions, as_json: bool) -> None:
+def modes(workspace: Workspace, *, filters: ModeFilters, as_json: bool) -> None:
     """Recommend a mode for each phase and shape.
 
     The newest results decide. The answer is that of the page Modes. Compile time is recovered after
     the calls of the column break-even.
     """
-    store = workspace.store()
-    machine, toolchain = selected_scope(store, machine=options.machine, toolchain=options.toolchain)
-    cells = _cells(store, options, machine=machine, toolchain=toolchain)
-    alerts = [
-        alert
-        for alert in load_alerts(store, states=ONGOING)
-        if (alert.machine, alert.toolchain) == (machine, toolchain)
-    ]
-    groups = compare_modes(cells, alerts=alerts, cache=options.cache, calls=options.calls)
-    if not groups:
-        raise NoSuchResult(
-            "none of these results is of a mode of torch.compile; only eager was measured",
-            machine=machine,
-            toolchain=toolchain,
-        )
+    shown = load_modes(workspace.store(), filters)
     if as_json:
-        runs = {cell.summary.case.key: cell.run_id for cell in cells}
-        document = comparison_json(groups, runs=runs)
-        print_json({"machine": machine, "toolchain": toolchain, **document})
-        return
-    _print_groups(groups)
-
-
-def _cells(
-    store: Store, options: ModesOptions, *, machine: str, toolchain: str
-) -> tuple[LatestCell, ...]:
-    latest = load_latest(store, machine=machine, toolchain=toolchain, metrics=MODES_METRICS)
-    cells = [cell for cell in latest if not cell.summary.case.is_reference]
-    filters = {name: getattr(options, name) for name in ("model", "phase", "shape")}
-    patterns = {name: pattern for name, pattern in filters.items() if pattern is not None}
-    fitting = tuple(
-        cell
-        for cell in cells
-        if all(
-            fnmatchcase(str(getattr(cell.summary.case, name)), pattern)
-            for name, pattern in patterns.items()
-        )
-    )
-    if not fitting:
-        shown = ", ".join(f"{name} {quoted(pattern)}" for name, pattern in patterns.items())
-        has = "; ".join(_values_text(name, cells) for name in patterns)
-        hint = suggestion(patterns, cases=[cell.summary.case for cell in cells])
-        raise NoSuchResult(
-            f"none of the {len(cells)} results of {machine} (toolchain {toolchain}) fits {shown};"
-            f" they have {has}{hint}",
-            machine=machine,
-            toolchain=toolchain,
-            **patterns,
-        )
-    return fitting
-
-
-def _values_text(name: str, cells: Sequence[LatestCell]) -> str:
-    values = sorted({str(getattr(cell.summary.case, name)) for cell in cells})
-    return f"{name} {', '.join(values)}"
+        print_json(shown.to_json())
+    else:
+        _print_groups(shown.groups)
 
 
 def _print_groups(groups: Sequence[ModeGroup]) -> None:

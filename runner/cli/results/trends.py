@@ -31,8 +31,8 @@ from compile_hud.runner.cli.echo import print_document
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.option_types import LastMoment, NearestChoice, TimeOrDuration
 from compile_hud.runner.cli.output import gather_options, json_option, print_json, with_workspace
-from compile_hud.runner.cli.results.scope import selected_scope, suggestion
 from compile_hud.runner.cli.results.trend_tables import print_trends
+from compile_hud.runner.documents.filtered.scope import selected_scope, suggestion
 from compile_hud.runner.errors import NoSuchResult
 from compile_hud.runner.workspace import Workspace
 

@@ -39,6 +39,8 @@ def _get(client: TestClient, path: str) -> Any:
         ("alerts?state=all&model=b*", "alerts list --state all --model b*"),
         ("alerts/alert-1", "alerts show alert-1"),
         ("compare?baseline=previous&candidate=latest", "compare previous latest"),
+        ("modes", "modes"),
+        ("modes?model=b*&cache=warm&calls=10000", "modes --model b* --cache warm --calls 10000"),
         (
             "compare?baseline=run-1&candidate=run-2&fail_above=0.1234567890123456",
             "compare run-1 run-2 --fail-above 0.1234567890123456",

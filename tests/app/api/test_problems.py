@@ -39,6 +39,7 @@ def _problem(client: TestClient, path: str, *, method: str = "GET") -> dict[str,
         ("alerts?state=opn", "open"),
         ("alerts?severity=majr", "major"),
         ("findings?code=graph-brek", "graph-break"),
+        ("modes?cache=wrm", "warm"),
         ("compare?baseline=run-1&candidte=run-2", "candidate"),
     ],
 )
@@ -58,6 +59,7 @@ def test_a_misspelt_parameter_is_answered_with_the_nearest(
         ("runs/latest/results/defalt", "default"),
         ("series?case=bert/inference/full/fp32/defalt/cpu&metric=latency_s", CASE.key),
         (f"series?case={CASE.key}&metric=latncy_s", "latency_s"),
+        ("modes?model=brt", "bert"),
     ],
 )
 def test_a_misspelt_name_is_answered_with_the_nearest(

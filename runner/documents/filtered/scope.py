@@ -1,4 +1,4 @@
-"""The machine and the toolchain that a command shows."""
+"""The machine and the toolchain whose results are shown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from compile_hud.db.records.results import Case
 from compile_hud.db.records.summaries import Scope
 from compile_hud.db.store import Store
 from compile_hud.models_zoo.catalog.spec import near_names
-from compile_hud.runner.cli.output import empty_text
+from compile_hud.runner.documents.filtered.empty_store import empty_text
 from compile_hud.runner.errors import NoSuchResult
 
 
