@@ -21,6 +21,7 @@ from compile_hud.runner.documents.alerts import alert_document, find_alerts
 from compile_hud.runner.documents.comparison import stored_comparison
 from compile_hud.runner.documents.filtered.modes import ModeFilters, load_modes
 from compile_hud.runner.documents.kernels import kernels_json
+from compile_hud.runner.documents.pairs.kernels import stored_kernel_diff
 from compile_hud.runner.documents.parameters import Parameter
 from compile_hud.runner.documents.results import (
     case_document,
@@ -113,6 +114,20 @@ _CASE = Parameter(
     description="The key of a case, a part of one, or a glob. Its slashes need no escape.",
     example="bert/inference/full/fp32/default/cpu",
     is_in_path=True,
+)
+_BOTH_RUNS = (
+    Parameter(
+        name="baseline",
+        description=f"The run before. {_RUN_WORDS}.",
+        example="latest",
+        is_required=True,
+    ),
+    Parameter(
+        name="candidate",
+        description=f"The run after. {_RUN_WORDS}.",
+        example="latest",
+        is_required=True,
+    ),
 )
 _CASES = Parameter(
     name="case", description="Cases: a key, a part of one, or a glob.", example="bert", default=""
@@ -209,6 +224,15 @@ def _metrics(_source: EndpointSource, values: Values) -> Page:
 def _comparison(source: EndpointSource, values: Values) -> dict[str, Any]:
     return stored_comparison(
         source.store, values["baseline"], values["candidate"], fail_above=values["fail_above"]
+    )
+
+
+def _kernel_diff(source: EndpointSource, values: Values) -> dict[str, Any]:
+    case = values["case"]
+    return stored_kernel_diff(
+        source.store,
+        baseline=(values["baseline"], case),
+        candidate=(values["candidate"], values["candidate_case"] or case),
     )
 
 
@@ -386,8 +410,7 @@ ENDPOINTS = (
         read=_comparison,
         shape=shapes.COMPARISON,
         parameters=(
-            _text("baseline", f"The run before. {_RUN_WORDS}.", "latest", is_required=True),
-            _text("candidate", f"The run after. {_RUN_WORDS}.", "latest", is_required=True),
+            *_BOTH_RUNS,
             Parameter(
                 name="fail_above",
                 description="The smallest change that is relevant, as a fraction.",
@@ -395,6 +418,27 @@ ENDPOINTS = (
                 default=DEFAULT_FAIL_ABOVE,
                 bounds=(0.0001, 0.9999),
                 example=DEFAULT_FAIL_ABOVE,
+            ),
+        ),
+    ),
+    Endpoint(
+        name="compare_kernels",
+        path="/kernels/diff",
+        summary="The kernels that changed between two results, and why",
+        read=_kernel_diff,
+        shape=shapes.KERNEL_DIFF,
+        parameters=(
+            *_BOTH_RUNS,
+            _text(
+                "case",
+                "The case: its key, a part of one, or a glob.",
+                str(_CASE.example),
+                is_required=True,
+            ),
+            _text(
+                "candidate_case",
+                "The case of the run after. Default: the same.",
+                str(_CASE.example),
             ),
         ),
     ),

@@ -126,3 +126,25 @@ MODES = ResponseObject(
         "groups": list[Object],
     },
 )
+KERNEL_DIFF = ResponseObject(
+    name="KernelDiff",
+    description="The changed kernels of two results, in microseconds per iteration.",
+    has={
+        "basis": str,
+        "baseline_us": float,
+        "candidate_us": float,
+        "change_us": float,
+        "explained_us": float,
+        "unexplained_us": float,
+        "unexplained": str,
+        "noise": str,
+        "warnings": Mapping[str, list[Object]],
+        "parts": list[Object],
+        "rollup": Object,
+        "rows": list[Object],
+        "memory": Object | None,
+        "devices": str,
+        "baseline": Object,
+        "candidate": Object,
+    },
+)

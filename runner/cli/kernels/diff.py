@@ -20,6 +20,7 @@ from compile_hud.runner.cli.kernels.diff_sides import find_sides
 from compile_hud.runner.cli.kernels.diff_table import print_diff
 from compile_hud.runner.cli.output import gather_options, json_option, print_json, with_workspace
 from compile_hud.runner.documents.cases import case_glob
+from compile_hud.runner.documents.pairs.kernels import kernel_diff_json
 from compile_hud.runner.workspace import Workspace
 
 # Of all labels, in the message about a kernel that is on neither side.
@@ -73,7 +74,6 @@ def diff_command(workspace: Workspace, *, baseline: str, candidate: str, options
         [baseline, candidate], case=options.case_name, store=workspace.store()
     )
     diff = diff_kernels(before.side, after.side)
-    devices = devices_text(before.device, candidate=after.device)
     if options.kernel_name is not None:
         row = find_row(diff, options.kernel_name)
         lines = source_diff(row, before.side.sources, after.side.sources)
@@ -82,15 +82,9 @@ def diff_command(workspace: Workspace, *, baseline: str, candidate: str, options
         else:
             echo("\n".join(printable(line, allowed="\t") for line in [row.text, *lines]))
     elif options.as_json:
-        print_json(
-            {
-                **diff.to_json(),
-                "devices": devices,
-                "baseline": before.facts,
-                "candidate": after.facts,
-            }
-        )
+        print_json(kernel_diff_json(diff, baseline=before, candidate=after))
     else:
+        devices = devices_text(before.device, candidate=after.device)
         titles = (before.title, after.title)
         print_diff(diff, titles=titles, show_all=options.show_all, devices=devices)
 

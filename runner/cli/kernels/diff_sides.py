@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
-from compile_hud.db.errors import NotFoundError, RecordError
+from compile_hud.db.errors import NotFoundError
 from compile_hud.db.store import Store
-from compile_hud.runner.analysis.kernels.diff import side_of
 from compile_hud.runner.analysis.kernels.grouping import KernelSide
 from compile_hud.runner.cli.compare.command import find_document
 from compile_hud.runner.cli.kernels.commands import find_kernels
@@ -21,19 +19,7 @@ from compile_hud.runner.cli.kernels.trace_files import (
     is_result_file,
     read_trace,
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamedSide:
-    """A side of a diff; `title` is its description as a line, `facts` the same as JSON.
-
-    `device` is the name of the GPU or the CPU, "" if unknown.
-    """
-
-    side: KernelSide
-    title: str
-    facts: dict[str, Any]
-    device: str = ""
+from compile_hud.runner.documents.pairs.kernels import NamedSide, named_side, with_device
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,14 +72,10 @@ def _from_trace(path: Path) -> NamedSide:
     device = device_of(report)
     return NamedSide(
         side=side,
-        title=_with_device(f"trace {path}", device),
+        title=with_device(f"trace {path}", device),
         facts={"trace": str(path), "device": device or None},
         device=device,
     )
-
-
-def _with_device(title: str, device: str) -> str:
-    return f"{title}  on {device}" if device else title
 
 
 def _from_run(name: str, *, case: str | None, store: Store) -> NamedSide:
@@ -109,26 +91,4 @@ def _from_run(name: str, *, case: str | None, store: Store) -> NamedSide:
             )
         case = keys[0]
     run, result = find_kernels(name, case, store=store)
-    try:
-        side = side_of(result)
-    except RecordError as error:
-        raise NotFoundError(
-            f"the profile of {result.case.key} in {name} is damaged: {error}",
-            case=result.case.key,
-            name=name,
-            reason=str(error),
-        ) from error
-    name_of_device = run.environment.get("device_name")
-    device = name_of_device if isinstance(name_of_device, str) else ""
-    return NamedSide(
-        side=side,
-        title=_with_device(f"{run.id}  {run.revision}  {result.case.key}", device),
-        device=device,
-        facts={
-            "device": device or None,
-            "run_id": run.id,
-            "result_id": result.id,
-            "revision": run.revision,
-            "case": result.case.to_json(),
-        },
-    )
+    return named_side(run, result, name=name)

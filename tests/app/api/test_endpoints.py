@@ -39,6 +39,14 @@ def _get(client: TestClient, path: str) -> Any:
         ("alerts?state=all&model=b*", "alerts list --state all --model b*"),
         ("alerts/alert-1", "alerts show alert-1"),
         ("compare?baseline=previous&candidate=latest", "compare previous latest"),
+        (
+            f"kernels/diff?baseline=previous&candidate=latest&case={CASE.key}",
+            f"kernels diff run-1:{CASE.key} run-2:{CASE.key}",
+        ),
+        (
+            "kernels/diff?baseline=run-1&candidate=run-2&case=*default*&candidate_case=default",
+            f"kernels diff run-1 run-2 --case {CASE.key}",
+        ),
         ("modes", "modes"),
         ("modes?model=b*&cache=warm&calls=10000", "modes --model b* --cache warm --calls 10000"),
         (

@@ -60,6 +60,7 @@ def test_a_misspelt_parameter_is_answered_with_the_nearest(
         ("series?case=bert/inference/full/fp32/defalt/cpu&metric=latency_s", CASE.key),
         (f"series?case={CASE.key}&metric=latncy_s", "latency_s"),
         ("modes?model=brt", "bert"),
+        ("kernels/diff?baseline=run-1&candidate=run-2&case=brt", "bert"),
     ],
 )
 def test_a_misspelt_name_is_answered_with_the_nearest(
