@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
+from compile_hud.db.alerts.annotations import load_annotations
 from compile_hud.db.records.alerts import AlertState
 from compile_hud.db.records.findings import FINDING_CODES
 from compile_hud.db.records.metrics import CACHES, COLD, MAX_EXPECTED_CALLS
@@ -15,11 +17,18 @@ from compile_hud.db.records.triage import ONGOING
 from compile_hud.db.store import Store
 from compile_hud.runner.alerting.payload import alerts_json
 from compile_hud.runner.analysis.comparison.runs import DEFAULT_FAIL_ABOVE
+from compile_hud.runner.analysis.trends.records import DIMENSIONS, TREND_METRICS
+from compile_hud.runner.analysis.trends.trends import TREND_MODES, range_start
 from compile_hud.runner.documents import shapes
 from compile_hud.runner.documents.alert_filters import ListFilters
 from compile_hud.runner.documents.alerts import alert_document, find_alerts
 from compile_hud.runner.documents.comparison import stored_comparison
 from compile_hud.runner.documents.filtered.modes import ModeFilters, load_modes
+from compile_hud.runner.documents.filtered.trends import (
+    TrendFilters,
+    load_trends,
+    trends_document,
+)
 from compile_hud.runner.documents.kernels import kernels_json
 from compile_hud.runner.documents.pairs.kernels import stored_kernel_diff
 from compile_hud.runner.documents.parameters import Parameter
@@ -45,14 +54,19 @@ _MAX_LIMIT = 1000
 # No store has a million runs, and a database refuses numbers of more than 64 bits.
 _MAX_OFFSET = 1_000_000
 _ALL_STATES = "all"
+_SHOWN = "shown"
+_DEFAULT_DAYS = 90
+# torch.compile is younger.
+_MAX_DAYS = 9999
 Values = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointSource:
-    """The store, and the address of the dashboard that links to its pages begin with."""
+    """The store, the clock, and the address of the dashboard that links to its pages begin with."""
 
     store: Store
+    now: Callable[[], datetime]
     dashboard: str = ""
 
 
@@ -72,7 +86,8 @@ class Page:
 class Endpoint:
     """One path below PREFIX; `read` returns a JSON object, or a Page of a list.
 
-    `name` is its operation in OpenAPI, and the tool of agents.
+    `name` is its operation in OpenAPI, and the tool of agents. An object that `is_dated` changes
+    with the day too, and not only with the store.
     """
 
     name: str
@@ -82,6 +97,7 @@ class Endpoint:
     shape: ResponseObject
     parameters: tuple[Parameter, ...] = ()
     is_list: bool = False
+    is_dated: bool = False
 
     @property
     def all_parameters(self) -> tuple[Parameter, ...]:
@@ -245,6 +261,22 @@ def _modes(source: EndpointSource, values: Values) -> dict[str, Any]:
     return load_modes(source.store, filters).to_json()
 
 
+def _trends(source: EndpointSource, values: Values) -> dict[str, Any]:
+    filters = TrendFilters(
+        since=range_start(source.now(), num_days=values["days"]),
+        until=None,
+        metrics=values["metric"],
+        modes=values["mode"],
+        **{name: values[name] or None for name in _TREND_FILTERS},
+    )
+    return trends_document(load_trends(source.store, filters), filters)
+
+
+def _annotations(source: EndpointSource, values: Values) -> Page:
+    annotations = load_annotations(source.store, with_removed=values["state"] == _ALL_STATES)
+    return _page([item.to_json() for item in annotations], values)
+
+
 _ALERT_FILTERS = ("model", "mode", "severity", "machine", "owner", "text")
 _SCOPE = (
     _text("machine", "Default: that of the newest run.", "box"),
@@ -256,6 +288,15 @@ _CASE_FILTERS = (
     _text("shape", "Shapes, as a glob.", "*"),
 )
 _MODE_FILTERS = tuple(item.name for item in (*_SCOPE, *_CASE_FILTERS))
+_TRENDS = (
+    *_SCOPE,
+    *_CASE_FILTERS,
+    _text("family", "Families, as a glob.", "*"),
+    _text("dtype", "Number formats, as a glob.", "fp32"),
+    _text("device", "Devices, as a glob.", "cpu"),
+    _text("by", "A trend for each value of a dimension.", "model", choices=DIMENSIONS),
+)
+_TREND_FILTERS = tuple(item.name for item in _TRENDS)
 _ALERTS = (
     _text(
         "state",
@@ -464,6 +505,56 @@ ENDPOINTS = (
                 kind=int,
                 bounds=(1, MAX_EXPECTED_CALLS),
                 example=10_000,
+            ),
+        ),
+    ),
+    Endpoint(
+        name="show_trends",
+        path="/trends",
+        summary="Each mode over time: speedup, pass rate, compile time, memory and energy",
+        read=_trends,
+        shape=shapes.TRENDS,
+        is_dated=True,
+        parameters=(
+            Parameter(
+                name="days",
+                description="The range: the days until now.",
+                kind=int,
+                default=_DEFAULT_DAYS,
+                bounds=(1, _MAX_DAYS),
+                example=_DEFAULT_DAYS,
+            ),
+            _text(
+                "metric",
+                "Trends of this metric; may be repeated. Default: all.",
+                "speedup",
+                choices=TREND_METRICS,
+                is_repeated=True,
+            ),
+            _text(
+                "mode",
+                "Trends of this mode; may be repeated. Default: all.",
+                "default",
+                choices=TREND_MODES,
+                is_repeated=True,
+            ),
+            *_TRENDS,
+        ),
+    ),
+    Endpoint(
+        name="list_annotations",
+        path="/annotations",
+        summary="The notes about dates, by date",
+        read=_annotations,
+        shape=shapes.ANNOTATION,
+        is_list=True,
+        parameters=(
+            _text(
+                "state",
+                "The removed ones as well, or only those that trends show.",
+                _ALL_STATES,
+                choices=(_SHOWN, _ALL_STATES),
+                default=_SHOWN,
             ),
         ),
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from compile_hud.db.alerts.annotations import Annotation
 from compile_hud.db.records.findings import Finding
 from compile_hud.db.records.results import Case, Run
 from compile_hud.db.records.summaries import ResultSummary, Scope, TrendPoint
@@ -147,4 +148,22 @@ KERNEL_DIFF = ResponseObject(
         "baseline": Object,
         "candidate": Object,
     },
+)
+TRENDS = ResponseObject(
+    name="Trends",
+    description="Each mode over time, with the events that trends mark.",
+    has={
+        "since": str,
+        "until": str | None,
+        "machine": str,
+        "toolchain": str,
+        "runs": list[Object],
+        "trends": list[Object],
+        "marks": list[Object],
+    },
+)
+ANNOTATION = ResponseObject(
+    name="Annotation",
+    description="A note about a date; `pattern` is a glob of the series that it concerns.",
+    record=Annotation,
 )

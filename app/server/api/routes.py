@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from compile_hud.app import clock
 from compile_hud.app.auth import access
 from compile_hud.app.auth.problems import RETRY_S, Problem
 from compile_hud.app.data import store
@@ -149,7 +150,7 @@ def _read(endpoint: Endpoint, values: Values, *, known: str) -> Response:
     try:
         # The version is read first: a write in between costs the next request a read.
         at = store.current_version()
-        tag = _entity_tag(at)
+        tag = _entity_tag(at, day=f"{clock.now():%Y-%m-%d}" if endpoint.is_dated else "")
         headers = {**_CACHING, "ETag": tag}
         if tag in _tags(known):
             return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
@@ -167,17 +168,17 @@ def _read(endpoint: Endpoint, values: Values, *, known: str) -> Response:
 
 
 def _source(at: StoreVersion) -> EndpointSource:
-    return EndpointSource(store=at.store, dashboard=access.child_settings().url)
+    return EndpointSource(store=at.store, now=clock.now, dashboard=access.child_settings().url)
 
 
 def _to_json(content: Mapping[str, Any] | Page) -> Mapping[str, Any]:
     return content.to_json() if isinstance(content, Page) else content
 
 
-def _entity_tag(at: StoreVersion) -> str:
-    """Return the ETag of every response from this store, program and dashboard."""
+def _entity_tag(at: StoreVersion, *, day: str) -> str:
+    """Return the ETag of every response from this store, program and dashboard on `day`."""
     version = importlib.metadata.version("compile-hud")
-    source = f"{at.url} {version} {access.child_settings().url}"
+    source = f"{at.url} {version} {access.child_settings().url} {day}"
     digest = hashlib.sha256(source.encode()).hexdigest()[:12]
     return f'W/"{digest}-{at.number}"'
 

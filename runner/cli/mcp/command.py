@@ -41,7 +41,11 @@ def mcp_command(workspace: Workspace, *, is_read_only: bool) -> None:
         )
     # Importing the SDK takes a second, and no other command needs it, so the import is here.
     server = importlib.import_module("compile_hud.runner.cli.mcp.server")
-    source = EndpointSource(store=workspace.store(), dashboard=workspace.config.dashboard)
+    source = EndpointSource(
+        store=workspace.store(),
+        now=workspace.dependencies.now,
+        dashboard=workspace.config.dashboard,
+    )
     server.serve(
         make_tools(
             source,

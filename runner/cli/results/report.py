@@ -10,7 +10,8 @@ from compile_hud.runner.cli.echo import echo, print_document
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.option_types import NearestChoice
 from compile_hud.runner.cli.output import gather_options, with_workspace
-from compile_hud.runner.cli.results.trends import TREND_OPTIONS, TrendOptions, load_trends
+from compile_hud.runner.cli.results.trends import TREND_OPTIONS, TrendOptions, filters_of
+from compile_hud.runner.documents.filtered.trends import load_trends
 from compile_hud.runner.errors import DocumentNotWritten
 from compile_hud.runner.protocol.files import whole_file
 from compile_hud.runner.reporting.trend_report import report_html, report_markdown
@@ -51,7 +52,7 @@ def report(
     It has the trends of `hud trends`, with their events. The HTML file loads nothing.
     """
     now = workspace.dependencies.now()
-    trends = load_trends(workspace.store(), options, now=now)
+    trends = load_trends(workspace.store(), filters_of(options, now=now))
     text = _FORMATS[format_name](trends, at=now)
     if path is None:
         print_document(text)

@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
-from fnmatch import fnmatchcase
 
 import click
 
-from compile_hud.db.queries.trends import load_trend_inputs
-from compile_hud.db.records.results import Case, Phase
-from compile_hud.db.store import Store
-from compile_hud.runner.analysis.trends.documents import trends_csv, trends_json
-from compile_hud.runner.analysis.trends.records import (
-    DIMENSIONS,
-    PASS_RATE,
-    TREND_METRICS,
-    ModeTrends,
-)
-from compile_hud.runner.analysis.trends.trends import (
-    TREND_MODES,
-    TrendSelection,
-    range_start,
-    trends_with_marks,
-    until,
-)
+from compile_hud.db.records.results import Phase
+from compile_hud.runner.analysis.trends.documents import trends_csv
+from compile_hud.runner.analysis.trends.records import DIMENSIONS, TREND_METRICS
+from compile_hud.runner.analysis.trends.trends import TREND_MODES, range_start
 from compile_hud.runner.cli.completion.names import DTYPE, MODEL, SHAPE, TOOLCHAIN
 from compile_hud.runner.cli.echo import print_document
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.option_types import LastMoment, NearestChoice, TimeOrDuration
 from compile_hud.runner.cli.output import gather_options, json_option, print_json, with_workspace
 from compile_hud.runner.cli.results.trend_tables import print_trends
-from compile_hud.runner.documents.filtered.scope import selected_scope, suggestion
-from compile_hud.runner.errors import NoSuchResult
+from compile_hud.runner.documents.filtered.trends import (
+    TrendFilters,
+    load_trends,
+    trends_document,
+)
 from compile_hud.runner.workspace import Workspace
 
 _DEFAULT_RANGE = timedelta(days=90)
@@ -131,58 +119,25 @@ def trends(workspace: Workspace, *, options: TrendOptions, as_json: bool, as_csv
     if as_json and as_csv:
         raise click.UsageError("--json and --csv exclude each other")
     now = workspace.dependencies.now()
-    shown = load_trends(workspace.store(), options, now=now)
+    filters = filters_of(options, now=now)
+    shown = load_trends(workspace.store(), filters)
     if as_json:
-        end = until_of(options, now=now)
-        bounds = {
-            "since": since_of(options, now=now).isoformat(),
-            "until": None if end is None else end.isoformat(),
-        }
-        print_json({**bounds, **trends_json(shown)})
+        print_json(trends_document(shown, filters))
     elif as_csv:
         print_document(trends_csv(shown.trends))
     else:
         print_trends(shown)
 
 
-def load_trends(store: Store, options: TrendOptions, *, now: datetime) -> ModeTrends:
-    """Return the trends that `options` select; raise NoSuchResult for none."""
-    machine, toolchain = selected_scope(store, machine=options.machine, toolchain=options.toolchain)
-    metrics = options.metrics or TREND_METRICS
-    since, end = since_of(options, now=now), until_of(options, now=now)
-    inputs = load_trend_inputs(
-        store,
-        machine=machine,
-        toolchain=toolchain,
-        since=since,
-        metrics=[name for name in metrics if name != PASS_RATE],
-    )
-    shown = trends_with_marks(
-        inputs.history if end is None else until(inputs.history, end),
-        alerts=inputs.alerts,
-        remarks=inputs.annotations,
-        environments=inputs.environments,
-        selection=TrendSelection(
-            metrics=metrics,
-            modes=options.modes or TREND_MODES,
-            by=options.by or "",
-            fits=_condition(options),
-        ),
-    )
-    if not shown.trends:
-        hint = suggestion(_patterns(options), cases=inputs.history.cases)
-        range_end = f" until {end:%Y-%m-%d %H:%M}" if end else ""
-        raise NoSuchResult(
-            f"no result of a mode of torch.compile on {machine} (toolchain {toolchain}) since"
-            f" {since:%Y-%m-%d}{range_end} fits these filters. `hud runs` lists the runs{hint}",
-            machine=machine,
-            toolchain=toolchain,
-            since=since,
-        )
-    return shown
+def filters_of(options: TrendOptions, *, now: datetime) -> TrendFilters:
+    """Return the filters with the range until `now`; raise BadParameter for an empty range."""
+    values = {item.name: getattr(options, item.name) for item in fields(options)}
+    since = _since_of(options, now=now)
+    values |= {"since": since, "until": _until_of(options, since=since, now=now)}
+    return TrendFilters(**values)
 
 
-def since_of(options: TrendOptions, *, now: datetime) -> datetime:
+def _since_of(options: TrendOptions, *, now: datetime) -> datetime:
     """Return the first moment of the range; of whole days, the beginning of the first one."""
     since = options.since
     if isinstance(since, datetime):
@@ -196,7 +151,7 @@ def since_of(options: TrendOptions, *, now: datetime) -> datetime:
     return range_start(now, num_days=since.days)
 
 
-def until_of(options: TrendOptions, *, now: datetime) -> datetime | None:
+def _until_of(options: TrendOptions, *, since: datetime, now: datetime) -> datetime | None:
     """Return the last moment of the range, None for now; raise BadParameter for an empty range."""
     if options.until is None:
         return None
@@ -204,21 +159,9 @@ def until_of(options: TrendOptions, *, now: datetime) -> datetime | None:
         end = options.until if isinstance(options.until, datetime) else now - options.until
     except OverflowError:
         end = datetime.min.replace(tzinfo=now.tzinfo)
-    if end < since_of(options, now=now):
+    if end < since:
         raise click.BadParameter(
             f"{end:%Y-%m-%d %H:%M} is before the range begins; give an earlier --since",
             param_hint="'--until'",
         )
     return end
-
-
-def _patterns(options: TrendOptions) -> dict[str, str]:
-    patterns = {name: getattr(options, name) for name in (*DIMENSIONS, "shape")}
-    return {name: pattern for name, pattern in patterns.items() if pattern is not None}
-
-
-def _condition(options: TrendOptions) -> Callable[[Case], bool]:
-    patterns = _patterns(options)
-    return lambda case: all(
-        fnmatchcase(str(getattr(case, name)), pattern) for name, pattern in patterns.items()
-    )

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
+from compile_hud.app import clock
+from compile_hud.db.alerts.annotations import load_annotations, remove_annotation
 from compile_hud.db.store import Store
 from tests.support.builders import START, make_alert, make_case, make_run
 from tests.support.stores.api_stores import CASE, EAGER
@@ -48,6 +51,13 @@ def _get(client: TestClient, path: str) -> Any:
             f"kernels diff run-1 run-2 --case {CASE.key}",
         ),
         ("modes", "modes"),
+        ("trends", "trends"),
+        (
+            "trends?days=30&metric=speedup&metric=pass_rate&mode=default&by=model&model=b*",
+            "trends --since 30d --metric speedup --metric pass_rate --mode default --by model"
+            " --model b*",
+        ),
+        ("annotations", "annotate list"),
         ("modes?model=b*&cache=warm&calls=10000", "modes --model b* --cache warm --calls 10000"),
         (
             "compare?baseline=run-1&candidate=run-2&fail_above=0.1234567890123456",
@@ -58,7 +68,9 @@ def _get(client: TestClient, path: str) -> Any:
 def test_the_objects_are_those_of_the_command(
     path: str, command: str, client: TestClient, store_path: Path, tmp_path: Path
 ) -> None:
-    printed = Terminal(tmp_path).hud(*command.split(), "--json", "--store", str(store_path))
+    terminal = Terminal(tmp_path)
+    terminal.clock.advance((clock.now() - terminal.clock()).total_seconds())
+    printed = terminal.hud(*command.split(), "--json", "--store", str(store_path))
     expected, content = json.loads(printed.stdout), _get(client, path)
     content = content.get("items", content)
     # Only the address of the dashboard comes from the settings of the command.
@@ -155,6 +167,30 @@ def test_an_unchanged_store_is_not_read_again(
     assert changed.status_code == 200
     assert changed.headers["etag"] != tag
     assert [run["id"] for run in changed.json()["items"]] == ["run-3", "run-2", "run-1"]
+
+
+def test_trends_are_read_again_on_another_day(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trends = client.get(f"{API}/trends")
+    known = {"If-None-Match": trends.headers["etag"]}
+    assert client.get(f"{API}/trends", headers=known).status_code == 304
+    tomorrow = clock.now() + timedelta(days=1)
+    monkeypatch.setattr(clock, "now", lambda: tomorrow)
+    changed = client.get(f"{API}/trends", headers=known)
+    assert changed.status_code == 200
+    assert changed.json()["since"] > trends.json()["since"]
+    runs = client.get(f"{API}/runs").headers["etag"]
+    monkeypatch.setattr(clock, "now", lambda: tomorrow + timedelta(days=1))
+    assert client.get(f"{API}/runs", headers={"If-None-Match": runs}).status_code == 304
+
+
+def test_removed_annotations_are_listed_with_all(client: TestClient, store: Store) -> None:
+    (note,) = load_annotations(store)
+    remove_annotation(store, note.id, by="grace", at=START)
+    assert _get(client, "annotations")["items"] == []
+    (item,) = _get(client, "annotations?state=all")["items"]
+    assert (item["text"], item["removed_by"]) == ("driver 570", "grace")
 
 
 def test_a_head_request_has_the_headers_only(client: TestClient) -> None:

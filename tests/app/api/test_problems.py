@@ -40,6 +40,7 @@ def _problem(client: TestClient, path: str, *, method: str = "GET") -> dict[str,
         ("alerts?severity=majr", "major"),
         ("findings?code=graph-brek", "graph-break"),
         ("modes?cache=wrm", "warm"),
+        ("trends?metric=spedup", "speedup"),
         ("compare?baseline=run-1&candidte=run-2", "candidate"),
     ],
 )
@@ -60,6 +61,7 @@ def test_a_misspelt_parameter_is_answered_with_the_nearest(
         ("series?case=bert/inference/full/fp32/defalt/cpu&metric=latency_s", CASE.key),
         (f"series?case={CASE.key}&metric=latncy_s", "latency_s"),
         ("modes?model=brt", "bert"),
+        ("trends?days=9999&model=brt", "bert"),
         ("kernels/diff?baseline=run-1&candidate=run-2&case=brt", "bert"),
     ],
 )
@@ -87,6 +89,7 @@ def test_a_misspelt_name_is_answered_with_the_nearest(
         ("runs?limit=1&limit=2", "2 times"),
         ("compare?baseline=a&candidate=b&fail_above=nan", "fail_above"),
         ("compare?baseline=a&candidate=b&fail_above=1e9", "fail_above"),
+        ("trends?days=10000", "1 to 9999"),
         ("compare?baseline=a", "'candidate' is missing"),
         ("series?case=a", "'metric' is missing"),
         ("alerts?model=a%00b", "NUL character"),

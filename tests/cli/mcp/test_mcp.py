@@ -41,7 +41,7 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
 def tools(terminal: Terminal) -> tuple[AgentTool, ...]:
     """Return the tools over a store with one of each object."""
     fill_for_api(terminal.store())
-    source = EndpointSource(store=terminal.store())
+    source = EndpointSource(store=terminal.store(), now=terminal.clock)
     return make_tools(source, by="ada", now=terminal.clock, has_writes=True)
 
 
@@ -166,7 +166,7 @@ def test_a_suite_is_queued_unless_it_was_a_selection_by_hand(
 
 
 def test_read_only_tools_queue_nothing(terminal: Terminal) -> None:
-    source = EndpointSource(store=terminal.store())
+    source = EndpointSource(store=terminal.store(), now=terminal.clock)
     tools = make_tools(source, by="ada", now=terminal.clock, has_writes=False)
     assert all(tool.is_read_only for tool in tools)
 

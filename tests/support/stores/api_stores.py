@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from compile_hud.db.alerts.annotations import new_annotation, put_annotations
 from compile_hud.db.records.results import RunState
 from compile_hud.db.store import Store
 from tests.support.builders import (
@@ -11,6 +12,7 @@ from tests.support.builders import (
     make_alert,
     make_case,
     make_kernel,
+    make_measurement,
     make_result,
     make_run,
     make_run_ref,
@@ -22,7 +24,7 @@ EAGER = make_case("bert", shape="full", mode="eager")
 
 
 def fill_for_api(store: Store) -> None:
-    """Write two runs, kernels, findings and an alert, under the names of the examples."""
+    """Write two runs, kernels, findings, an alert and a note, under the names of the examples."""
     for number in (1, 2):
         run = make_run(
             f"run-{number}",
@@ -39,9 +41,15 @@ def fill_for_api(store: Store) -> None:
                 run=run,
                 case=CASE,
                 kernels=[make_kernel()],
+                measurements=[
+                    make_measurement(),
+                    make_measurement("speedup", samples=(1.4, 1.5, 1.6)),
+                ],
                 details={"graph_breaks": [{"reason": "print", "line": "model.py:7"}]},
             ),
         ]
         store.ingest_all(run, [(result.id, result) for result in results])
     alert = make_alert(case=CASE, first_bad=make_run_ref(run))
     save_alerts(store, [replace(alert, event_id="event-1")])
+    note = new_annotation("driver 570", at=START, pattern="bert/*", by="ada", made_at=START)
+    put_annotations(store, [note])
