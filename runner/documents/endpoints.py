@@ -31,6 +31,7 @@ from compile_hud.runner.documents.filtered.trends import (
 )
 from compile_hud.runner.documents.kernels import kernels_json
 from compile_hud.runner.documents.pairs.kernels import stored_kernel_diff
+from compile_hud.runner.documents.pairs.releases import list_releases, stored_release
 from compile_hud.runner.documents.parameters import Parameter
 from compile_hud.runner.documents.results import (
     case_document,
@@ -275,6 +276,14 @@ def _trends(source: EndpointSource, values: Values) -> dict[str, Any]:
 def _annotations(source: EndpointSource, values: Values) -> Page:
     annotations = load_annotations(source.store, with_removed=values["state"] == _ALL_STATES)
     return _page([item.to_json() for item in annotations], values)
+
+
+def _releases(source: EndpointSource, values: Values) -> Page:
+    return _page(list_releases(source.store), values)
+
+
+def _release(source: EndpointSource, values: Values) -> dict[str, Any]:
+    return stored_release(source.store, (values["baseline"], values["candidate"]))
 
 
 _ALERT_FILTERS = ("model", "mode", "severity", "machine", "owner", "text")
@@ -556,6 +565,25 @@ ENDPOINTS = (
                 choices=(_SHOWN, _ALL_STATES),
                 default=_SHOWN,
             ),
+        ),
+    ),
+    Endpoint(
+        name="list_releases",
+        path="/releases",
+        summary="The releases of toolchains that `hud release` measured, newest first",
+        read=_releases,
+        shape=shapes.RELEASE_ITEM,
+        is_list=True,
+    ),
+    Endpoint(
+        name="show_release",
+        path="/releases/report",
+        summary="The report of the newest release from one toolchain to another",
+        read=_release,
+        shape=shapes.RELEASE,
+        parameters=(
+            _text("baseline", "The toolchain before.", "stable", is_required=True),
+            _text("candidate", "The toolchain that may replace it.", "next", is_required=True),
         ),
     ),
 )

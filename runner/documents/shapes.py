@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from compile_hud.db.alerts.annotations import Annotation
 from compile_hud.db.records.findings import Finding
-from compile_hud.db.records.results import Case, Run
+from compile_hud.db.records.results import Case, Run, RunState
 from compile_hud.db.records.summaries import ResultSummary, Scope, TrendPoint
 from compile_hud.runner.documents.schemas import ResponseObject
 
@@ -151,7 +152,10 @@ KERNEL_DIFF = ResponseObject(
 )
 TRENDS = ResponseObject(
     name="Trends",
-    description="Each mode over time, with the events that trends mark.",
+    description=(
+        "Each mode over time, with the events that trends mark. All metrics and modes of 90 days"
+        " are a long object: select some."
+    ),
     has={
         "since": str,
         "until": str | None,
@@ -166,4 +170,32 @@ ANNOTATION = ResponseObject(
     name="Annotation",
     description="A note about a date; `pattern` is a glob of the series that it concerns.",
     record=Annotation,
+)
+_RELEASE_SIDES = {"baseline": Object, "candidate": Object}
+RELEASE_ITEM = ResponseObject(
+    name="ReleaseItem",
+    description="The two runs of a release; `fail_above` is the smallest relevant change.",
+    has={
+        **_RELEASE_SIDES,
+        "started_at": datetime,
+        "state": RunState,
+        "fail_above": float,
+        "max_launches": int,
+    },
+)
+RELEASE = ResponseObject(
+    name="Release",
+    description="The answer to a release, with its regressions by what they have in common.",
+    has={
+        "schema_version": int,
+        "sign_off": Object,
+        **_RELEASE_SIDES,
+        "commits_url": str | None,
+        "environment": list[Object],
+        "clusters": list[Object],
+        "undecided": list[str],
+        "failing": list[str],
+        "improvements": list[str],
+        "rows": list[Object],
+    },
 )

@@ -8,12 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import click
 
-from compile_hud.db.queries.results import load_document
-from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.records.results import RunDocument, RunState
 from compile_hud.db.shared.text import counted
@@ -28,7 +25,6 @@ from compile_hud.runner.analysis.release.runs import (
     MIN_LAUNCHES,
     ReleaseRules,
     ReleaseRuns,
-    find_releases,
 )
 from compile_hud.runner.analysis.release.sign_off import (
     ReleaseAdvice,
@@ -60,8 +56,12 @@ from compile_hud.runner.cli.progress import new_progress
 from compile_hud.runner.cli.tables import Column, print_table
 from compile_hud.runner.cli.toolchain import find_python, make_install_dependencies
 from compile_hud.runner.config.load import Config
-from compile_hud.runner.documents.comparison import row_json
-from compile_hud.runner.errors import NoSuchDocument, ResumeError
+from compile_hud.runner.documents.pairs.releases import (
+    load_release,
+    newest_release,
+    release_json,
+)
+from compile_hud.runner.errors import ResumeError
 from compile_hud.runner.events import LogMessage, Notify
 from compile_hud.runner.planning.plan import find_names, make_plan
 from compile_hud.runner.planning.suites import Selection, custom_suite
@@ -76,7 +76,6 @@ from compile_hud.runner.toolchains.torch_releases import (
 from compile_hud.runner.workspace import Workspace
 
 SUITE = "nightly"
-_NUM_RUNS_SEARCHED = 1000
 _OPTIONS = (
     click.option(
         "--budget",
@@ -173,7 +172,9 @@ def release(
     _check_usage(options, cases=cases)
     names = (baseline, candidate)
     if options.report_only:
-        before, after = _stored(names, workspace=workspace)
+        store = workspace.store()
+        check_exists(store)
+        before, after = load_release(store, names)
     else:
         before, after = _measure(names, cases=cases, options=options, workspace=workspace)
     measured = release_report(before, after, standard=release_standard(after.run))
@@ -253,7 +254,7 @@ def _resumed(
 
     Raises ResumeError where there is none.
     """
-    runs = _newest(names, workspace=workspace)
+    runs = newest_release(workspace.store(), names)
     here = workspace.config.machine
     if runs is None or runs.candidate.machine != here:
         raise ResumeError(
@@ -279,44 +280,6 @@ def _resumed(
         )
         for name, run in zip(names, (runs.baseline, runs.candidate), strict=True)
     ]
-
-
-def _stored(names: tuple[str, str], *, workspace: Workspace) -> tuple[RunDocument, RunDocument]:
-    """Return the runs of the newest release with their kernels.
-
-    Raises NoSuchDocument without one, and NoSuchResult without a store.
-    """
-    store = workspace.store()
-    check_exists(store)
-    runs = _newest(names, workspace=workspace)
-    if runs is None:
-        known = {(item.rules.baseline, item.rules.candidate) for item in _releases(workspace)}
-        listed = ", ".join(f"{before} -> {after}" for before, after in sorted(known)) or "none"
-        raise NoSuchDocument(
-            f"no release from {names[0]} to {names[1]} in the store {store.name}; it has: {listed}."
-            " Without --report it is measured"
-        )
-    before, after = (
-        load_document(store, run.id, has_kernels=True) for run in (runs.baseline, runs.candidate)
-    )
-    return before, after
-
-
-def _newest(names: tuple[str, str], *, workspace: Workspace) -> ReleaseRuns | None:
-    """Return the newest release of these toolchains, None without one."""
-    return next(
-        (
-            item
-            for item in _releases(workspace)
-            if (item.rules.baseline, item.rules.candidate) == names
-        ),
-        None,
-    )
-
-
-def _releases(workspace: Workspace) -> list[ReleaseRuns]:
-    runs = [item.run for item in load_runs(workspace.store(), limit=_NUM_RUNS_SEARCHED)]
-    return find_releases(runs)
 
 
 def _num_cases(request: RunRequest, *, config: Config) -> int:
@@ -406,63 +369,6 @@ def _show(report: ReleaseReport) -> None:
 def _settle_command(baseline: str, candidate: str) -> str:
     """Return the command that takes more launches of the open cases."""
     return compare_command(baseline, candidate, (("settle", "30"),))
-
-
-def release_json(report: ReleaseReport) -> dict[str, Any]:
-    """Return the report as a JSON object."""
-    total = report.sign_off
-    return {
-        "schema_version": 1,
-        "sign_off": {
-            "text": total.text,
-            "advice": str(total.advice),
-            "num_cases": total.num_cases,
-            "num_regressions": total.num_regressions,
-            "num_improvements": total.num_improvements,
-            "num_undecided": total.num_undecided,
-            "num_failing": total.num_failing,
-            "num_unmeasured": total.num_unmeasured,
-            "could_have_seen_pct": None
-            if total.could_have_seen is None
-            else 100 * total.could_have_seen,
-        },
-        **{
-            side: {
-                "run_id": run.id,
-                "toolchain": run.toolchain,
-                "revision": run.revision,
-                "machine": run.machine,
-            }
-            for side, run in (("baseline", report.baseline), ("candidate", report.candidate))
-        },
-        "commits_url": report.commits_url or None,
-        "environment": [
-            {"name": name, "baseline": before, "candidate": after}
-            for name, (before, after) in report.environment.items()
-        ],
-        "clusters": [
-            {
-                "text": named.text,
-                "conditions": [
-                    {"name": factor.name, "value": factor.value}
-                    for factor in named.cluster.conditions
-                ],
-                "cases": [item.key for item in named.items],
-                "representative": named.representative.key,
-                "cause": named.cause or None,
-                "repro": repro_line(report, named.representative),
-            }
-            for named in report.clusters
-        ],
-        "undecided": [item.key for item in report.undecided],
-        "failing": [item.key for item in report.failing],
-        "improvements": [item.key for item in report.improvements],
-        "rows": [
-            row_json(row, fail_above=report.standard.fail_above)
-            for item in report.judged
-            for row in item.rows
-        ],
-    }
 
 
 def _next_line(report: ReleaseReport, *, names: tuple[str, str]) -> str:

@@ -13,7 +13,7 @@ from compile_hud.app.auth.access import API_TOKEN_FILE_VARIABLE, API_TOKEN_VARIA
 from compile_hud.app.auth.middleware import Guard
 from compile_hud.app.server.api.routes import api_routes
 from compile_hud.db.store import Store
-from tests.support.stores.api_stores import fill_for_api
+from tests.support.stores.api_stores import add_release, fill_for_api
 
 
 @pytest.fixture(autouse=True)
@@ -27,6 +27,13 @@ def stored(store: Store) -> Store:
     """Return the store with two runs, kernels, findings and an alert."""
     fill_for_api(store)
     return store
+
+
+@pytest.fixture
+def released(stored: Store) -> Store:
+    """Return the store with a release, too."""
+    add_release(stored)
+    return stored
 
 
 @pytest.fixture

@@ -169,6 +169,30 @@ def test_an_unchanged_store_is_not_read_again(
     assert [run["id"] for run in changed.json()["items"]] == ["run-3", "run-2", "run-1"]
 
 
+def test_a_release_has_the_report_of_the_command(
+    client: TestClient, released: Store, store_path: Path, tmp_path: Path
+) -> None:
+    assert not released.is_missing()
+    command = ("release", "stable", "next", "--report", "--json", "--store", str(store_path))
+    printed = Terminal(tmp_path).hud(*command)
+    report = _get(client, "releases/report?baseline=stable&candidate=next")
+    assert report == json.loads(printed.stdout)
+    (item,) = _get(client, "releases")["items"]
+    for side, run_id in (("baseline", "release-stable"), ("candidate", "release-next")):
+        assert item[side] == report[side]
+        assert item[side]["run_id"] == run_id
+    assert (item["state"], item["fail_above"]) == ("finished", 0.05)
+
+
+def test_a_release_that_is_not_stored_is_answered_with_those_that_are(
+    client: TestClient, released: Store
+) -> None:
+    assert not released.is_missing()
+    params = {"baseline": "next", "candidate": "stable"}
+    answer = client.get(f"{API}/releases/report", params=params)
+    assert (answer.status_code, "stable -> next" in answer.json()["detail"]) == (404, True)
+
+
 def test_trends_are_read_again_on_another_day(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,6 +226,6 @@ def test_a_head_request_has_the_headers_only(client: TestClient) -> None:
 
 def test_an_empty_store_has_empty_lists(client: TestClient, store_path: Path) -> None:
     store_path.unlink()
-    for path in ("runs", "alerts", "models", "machines"):
+    for path in ("runs", "alerts", "models", "machines", "annotations", "releases"):
         assert _get(client, path) == {"items": [], "next_offset": None}
     assert client.get(f"{API}/runs/latest").status_code == 404

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 from compile_hud.db.alerts.annotations import new_annotation, put_annotations
 from compile_hud.db.records.results import RunState
 from compile_hud.db.store import Store
+from compile_hud.runner.analysis.release.runs import ReleaseRules
 from tests.support.builders import (
     START,
     make_alert,
@@ -53,3 +55,21 @@ def fill_for_api(store: Store) -> None:
     save_alerts(store, [replace(alert, event_id="event-1")])
     note = new_annotation("driver 570", at=START, pattern="bert/*", by="ada", made_at=START)
     put_annotations(store, [note])
+
+
+def add_release(store: Store) -> None:
+    """Write a release from stable to next, of the day before the other runs."""
+    trigger = ReleaseRules(baseline="stable", candidate="next").trigger
+    start = START - timedelta(days=1)
+    for toolchain, at in (("stable", start), ("next", start + timedelta(minutes=1))):
+        run = make_run(
+            f"release-{toolchain}",
+            plan=(CASE,),
+            started_at=at,
+            finished_at=at + timedelta(minutes=5),
+            suite="nightly",
+            toolchain=toolchain,
+            trigger=trigger,
+        )
+        result = make_result(f"{run.id}-default", run=run, case=CASE)
+        store.ingest_all(run, [(result.id, result)])
