@@ -68,6 +68,7 @@ from compile_hud.runner.cli.alerts.text import (
     print_alerts,
     print_changes,
     print_code_diff,
+    print_next_decision,
     print_settings,
     still_muted_lines,
     unmuted_lines,
@@ -151,6 +152,7 @@ def list_alerts(
         print_json(alerts_json(alerts, store=store, dashboard=workspace.config.dashboard))
     elif alerts:
         print_alerts(alerts, at=workspace.dependencies.now())
+        print_next_decision(alerts)
     else:
         echo(no_fit_text(store, filters, states=requested), err=True)
 

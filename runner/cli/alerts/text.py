@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
-from compile_hud.db.records.alerts import Alert, began, bound_labels, subject_text
+from compile_hud.db.records.alerts import Alert, AlertState, began, bound_labels, subject_text
 from compile_hud.db.records.triage import (
     SETTING_NAMES,
     AlertChange,
@@ -24,11 +24,13 @@ from compile_hud.runner.alerting.alert_kernels import CauseKernels
 from compile_hud.runner.analysis.confirmation.confirmation import conclusion_text
 from compile_hud.runner.analysis.confirmation.verdict import Method
 from compile_hud.runner.analysis.repro import repro_command
+from compile_hud.runner.cli.help.next_steps import hud, print_next
 from compile_hud.runner.cli.tables import Column, print_table, stdout
 from compile_hud.runner.format import percent, quantity
 
 # Enough to be unique among many thousands of alerts; commands take the start of an id.
 SHOWN_ID_LENGTH = 8
+_INTERVAL = "95 % interval"
 # The line about a decision names no more alerts; the table has all.
 MAX_NAMED = 5
 
@@ -66,6 +68,7 @@ def print_alerts(alerts: Sequence[Alert], *, at: datetime) -> None:
             quantity(alert.baseline, unit=alert.unit),
             quantity(alert.candidate, unit=alert.unit),
             percent(alert.change_pct),
+            _interval(alert),
             short_revision(began(alert).revision),
             alert.cause_text,
         )
@@ -79,10 +82,25 @@ def print_alerts(alerts: Sequence[Alert], *, at: datetime) -> None:
     columns = [
         *(Column(name=name) for name in names),
         *(Column(name=name, is_number=True) for name in ("level before", "level after", "change")),
+        Column(name=_INTERVAL),
         Column(name="since"),
         Column(name="what", is_prose=True),
     ]
-    print_table(columns, rows=rows)
+    print_table(columns, rows=rows, spare=(_INTERVAL,))
+
+
+def print_next_decision(alerts: Sequence[Alert]) -> None:
+    """Print the commands that show and acknowledge the first open alert."""
+    ids = [alert.id[:SHOWN_ID_LENGTH] for alert in alerts if alert.state is AlertState.OPEN]
+    if ids:
+        print_next([hud("alerts", "show", ids[0]), hud("alerts", "ack", ids[0])])
+
+
+def _interval(alert: Alert) -> str:
+    """Return the 95 % interval of the change, `-` without one."""
+    if alert.interval_pct is None:
+        return "-"
+    return " .. ".join(map(percent, alert.interval_pct))
 
 
 def print_alert(

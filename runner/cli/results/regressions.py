@@ -16,7 +16,7 @@ from compile_hud.runner.cli.alerts.selection import (
     filtering,
     no_fit_text,
 )
-from compile_hud.runner.cli.alerts.text import print_alerts
+from compile_hud.runner.cli.alerts.text import print_alerts, print_next_decision
 from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.option_types import NearestChoice
@@ -70,6 +70,7 @@ def regressions(
     print_alerts(alerts, at=workspace.dependencies.now())
     for line in _event_lines(alerts, store=store):
         stdout().print(line, markup=False, soft_wrap=True)
+    print_next_decision(alerts)
 
 
 def _event_lines(alerts: Sequence[Alert], *, store: Store) -> list[str]:
