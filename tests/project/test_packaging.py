@@ -11,7 +11,7 @@ import tomllib
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.support.sources import text_of
+from tests.support.sources import module_of, text_of
 
 PROJECT = tomllib.loads(text_of("pyproject.toml"))["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
@@ -25,6 +25,9 @@ PINS = {
 }
 # What a CUDA build of torch brings is pinned by torch itself.
 PINNED_BY_TORCH = re.compile(r"nvidia-.*|cuda-.*|triton")
+
+
+MAX_ENTRY_WORDS = 20
 
 
 def requirements(extras: Iterable[str]) -> list[Requirement]:
@@ -107,11 +110,28 @@ def test_runner_image_has_no_streamlit(kind: str) -> None:
     assert "streamlit" not in closure(requirements(extras))
 
 
-def test_changelog_has_an_unreleased_section_with_entries() -> None:
-    _, _, rest = text_of("CHANGELOG.md").partition("\n## [Unreleased]\n")
-    unreleased = rest.partition("\n## ")[0]
-    assert re.search(r"^### (Added|Changed|Deprecated|Removed|Fixed|Security)$", unreleased, re.M)
-    assert re.search(r"^- ", unreleased, re.M)
+def changelog() -> dict[str, str]:
+    """Return the text of each version of the changelog, the newest first."""
+    sections: dict[str, str] = module_of(".ci/release_notes.py").sections(text_of("CHANGELOG.md"))
+    return sections
+
+
+def test_changelog_begins_with_what_is_unreleased() -> None:
+    assert [*changelog()][:2] == ["Unreleased", PROJECT["version"]]
+
+
+@pytest.mark.parametrize("version", changelog())
+def test_entries_of_the_changelog_have_a_kind_and_are_short(version: str) -> None:
+    kind, num_words = "", []
+    for line in changelog()[version].splitlines():
+        if line.startswith("### "):
+            kind = line.removeprefix("### ")
+            assert kind in {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+        elif line.startswith("- "):
+            assert kind, line
+            num_words.append(len(line.split()) - 1)
+    assert max(num_words, default=0) <= MAX_ENTRY_WORDS
+    assert num_words or version == "Unreleased"
 
 
 def test_licence_is_the_declared_one() -> None:
