@@ -53,6 +53,8 @@ from compile_hud.runner.transplant.shares import (
 MIN_ROUNDS = 5
 # Half of the width of an interval at which more rounds add nothing to the answer.
 _TARGET_SHARE = 0.08
+# An interval over the rounds needs two.
+_LEAST_ROUNDS = 2
 _STOPPED = "stopped; nothing of the transplants is kept"
 _GOOD, _BAD, _TOGETHER = "good", "bad", "together"
 
@@ -263,12 +265,18 @@ class _Experiment:
         started_at = self._dependencies.now()
         while self._num_rounds < limits[-1]:
             if not all(side.session.has_time for side in self._sides.values()):
-                return
+                break
             self._launch_round()
             spent_s = (self._dependencies.now() - started_at).total_seconds()
             is_late = spent_s * (self._num_rounds + 1) / self._num_rounds > self._request.limit_s
             if self._num_rounds >= limits[0] and (is_late or self._is_clear()):
                 return
+        if self._num_rounds < _LEAST_ROUNDS:
+            raise BisectError(
+                f"{counted(self._num_rounds, 'round')} fitted into the time limit, and an interval"
+                f" needs {_LEAST_ROUNDS}: raise --step-minutes, or [run] timeout_s in hud.toml",
+                outcome=Outcome.TIMEOUT,
+            )
 
     def _launch_round(self) -> None:
         names = list(self._sides)

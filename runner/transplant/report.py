@@ -31,7 +31,7 @@ def sentence(answer: Transplantation) -> str:
     if answer.verdict is BoundsVerdict.SAME:
         return "the bad build is no slower within the floor: there is no loss to explain"
     if answer.verdict is BoundsVerdict.UNCLEAR:
-        return "the loss is not clear: more rounds (--max-rounds) or a quieter machine decide"
+        return "the loss is not clear: more rounds (--max-launches) or a quieter machine decide"
     together = answer.together
     if together is None:
         return (
