@@ -89,17 +89,24 @@ class UserService:
 
     def start(self, machine: Machine) -> None:
         """Let systemd start the service now and with the user's session."""
-        _systemctl(machine, "daemon-reload")
-        _systemctl(machine, "enable", UNIT_NAME)
-        # An older unit may be running.
-        _systemctl(machine, "restart", UNIT_NAME)
+        try:
+            _systemctl(machine, "daemon-reload")
+            _systemctl(machine, "enable", UNIT_NAME)
+            # An older unit may be running.
+            _systemctl(machine, "restart", UNIT_NAME)
+        except ServiceError:
+            # Else it would start with some later session.
+            self.path.unlink(missing_ok=True)
+            raise
 
     def remove(self, machine: Machine) -> bool:
         """Stop the service and remove its file; return False where there is none."""
         if not self.path.exists():
             return False
-        _systemctl(machine, "disable", "--now", UNIT_NAME)
-        self.path.unlink()
+        try:
+            _systemctl(machine, "disable", "--now", UNIT_NAME)
+        finally:
+            self.path.unlink()
         _systemctl(machine, "daemon-reload")
         return True
 

@@ -83,6 +83,12 @@ def remove(workspace: Workspace, *, is_for_user: bool) -> None:
         echo(f"there is no {service.path}")
 
 
+def _absolute(url: str) -> str:
+    """Return a store URL whose file, if it is one, has an absolute path."""
+    scheme, mark, path = url.partition(":///")
+    return f"{scheme}{mark}{Path(path).absolute()}" if scheme == "duckdb" else url
+
+
 def _check_kind(is_for_user: bool) -> None:
     if not is_for_user:
         raise click.UsageError(
@@ -113,7 +119,7 @@ def _service(workspace: Workspace, *, name: str) -> UserService:
         environment=variables,
         settings_home=settings_home(env),
     )
-    if config.store_url != load_config(config.path, env=variables).store_url:
+    if _absolute(config.store_url) != _absolute(load_config(config.path, env=variables).store_url):
         # The unit can be read by others, and the URL may have a password.
         echo(
             f"the store is not that of hud.toml: write HUD_DATABASE_URL=URL into {service.secrets}",

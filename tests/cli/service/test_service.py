@@ -72,6 +72,17 @@ def test_without_a_dashboard_the_schedules_run_only(machine: FakeMachine) -> Non
     assert values(result.stdout, "ExecStart") == [f'"{PROGRAM}" "schedule"']
 
 
+def test_the_store_of_the_folder_needs_no_secret(machine: FakeMachine) -> None:
+    result = service(machine, "install", "--user", "--print")
+    assert result.stderr == ""
+
+
+def test_a_unit_is_removed_where_systemd_is_gone(machine: FakeMachine) -> None:
+    service(machine, "install", "--user")
+    assert service(FakeMachine(), "remove", "--user").exit_code == 2
+    assert not unit().exists()
+
+
 def test_print_changes_nothing(machine: FakeMachine) -> None:
     result = service(machine, "install", "--user", "--print")
     assert result.exit_code == 0
@@ -99,6 +110,7 @@ def test_a_machine_without_systemd_is_named_in_one_line() -> None:
     result = service(FakeMachine(), "install", "--user")
     assert result.exit_code == 2
     assert "daemon-reload" in result.stderr
+    assert not unit().exists()
     assert "Traceback" not in result.output
 
 
