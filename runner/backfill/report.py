@@ -60,7 +60,7 @@ def step_lines(backfill: Backfill, case_key: str) -> Iterator[str]:
     for segment in steps:
         yield f"  {segment_text(backfill, segment)}"
     for segment in undecided:
-        between = f", {segment.num_left} revisions between" if segment.num_left else ""
+        between = f", {counted(segment.num_left, 'revision')} between" if segment.num_left else ""
         yield f"  not decided: {segment_text(backfill, segment)}{between}"
 
 

@@ -21,7 +21,12 @@ from compile_hud.runner.run_requests import AUTO_DEVICE, RunRequest
 from compile_hud.runner.workspace import Workspace
 
 _OPTIONS = (
-    click.option("--suite", type=SUITE, metavar="S", help="A named selection. Default: quick."),
+    click.option(
+        "--suite",
+        type=SUITE,
+        metavar="S",
+        help="A named selection. Default: quick; of `hud release` nightly.",
+    ),
     click.option(
         "--model", "models", type=MODEL, metavar="GLOB", multiple=True, help="Models, as globs."
     ),

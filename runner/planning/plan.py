@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -201,12 +202,17 @@ def find_names(patterns: Iterable[str], *, known: Collection[str], kind: str) ->
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in known):
             raise UnknownNameError(
-                _no_such(kind, pattern, known),
+                _no_such(kind, _unescaped(pattern), known),
                 kind=kind,
-                name=pattern,
-                near=near_names(pattern, known),
+                name=_unescaped(pattern),
+                near=near_names(_unescaped(pattern), known),
             )
     return tuple(name for name in known if any(fnmatchcase(name, item) for item in patterns))
+
+
+def _unescaped(pattern: str) -> str:
+    """Return the name of which `pattern` is the escaped glob."""
+    return re.sub(r"\[([*?[])\]", r"\1", pattern)
 
 
 def _no_such(kind: str, name: str, known: Collection[str]) -> str:
