@@ -22,7 +22,7 @@ MAX_MEAN = 17.0
 MAX_SENTENCE = 35
 MAX_WITHOUT_HEADING = 150
 # The aim is 25,000 for all of them; the ceiling rises only for the page of a new command.
-MAX_TOTAL = 25_900
+MAX_TOTAL = 26_000
 # Documents that still break a rule. The set only gets smaller.
 UNREVISED = frozenset(
     {
@@ -42,6 +42,7 @@ class Prose:
     name: str
     sentences: tuple[str, ...]
     sections: tuple[int, ...]
+    num_empty_blocks: int = 0
 
     @property
     def num_words(self) -> int:
@@ -85,7 +86,9 @@ def prose_of(name: str, text: str) -> Prose:
             parts = [part for part in _END.split(plain) if words_of(part)]
             sentences += parts
             sections[-1] += sum(map(words_of, parts))
-    return Prose(name, tuple(sentences), tuple(sections))
+    blocks = [token.content for token in tokens if token.type == "fence"]
+    num_empty = sum(not block.strip() for block in blocks)
+    return Prose(name, tuple(sentences), tuple(sections), num_empty)
 
 
 def documents() -> Iterator[Prose]:
@@ -106,6 +109,8 @@ def faults(prose: Prose) -> Iterator[str]:
             yield f"{prose.name}: {number} words, at most {MAX_SENTENCE}: {sentence[:100]}"
         if banned := BANNED & {word.lower() for word in re.findall(r"[A-Za-z]+", sentence)}:
             yield f"{prose.name}: {', '.join(sorted(banned))}: {sentence[:100]}"
+    if prose.num_empty_blocks:
+        yield f"{prose.name}: empty blocks of code: {prose.num_empty_blocks}"
     for number in prose.sections:
         if number > MAX_WITHOUT_HEADING:
             yield f"{prose.name}: {number} words without a heading, at most {MAX_WITHOUT_HEADING}"

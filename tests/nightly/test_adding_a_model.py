@@ -98,5 +98,5 @@ def test_the_variants_of_the_document_are_measured(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     rows = [line.split() for line in done.stdout.splitlines()]
     assert [(row[1], row[5]) for row in rows if row[0] == "dlrm"] == [
-        (variant, "ok") for variant in ("eager", "default", "large-fusion", "aot-eager")
+        (variant, "ok") for variant in ("eager", "default", "large-fusion", "no-inductor")
     ]

@@ -26,6 +26,7 @@ def test_sentences_of_paragraphs_and_lists_are_counted() -> None:
     [
         ("word " * 36 + ".", "36 words, at most 35"),
         ("One is told.", "told"),
+        ("One two.\n\n```\n\n```\n", "empty blocks of code: 1"),
         (f"{'word ' * 18}. {'word ' * 18}.", "18.0 words a sentence"),
         ("Five words are in it. " * 31, "155 words without a heading"),
     ],
