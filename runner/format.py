@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from compile_hud.db.records.results import CaseResult
+from compile_hud.db.records.results import CaseResult, Measurement
 from compile_hud.db.shared.text import counted, signed, significant
 
 _BARS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
@@ -97,6 +97,16 @@ def metric(result: CaseResult, name: str) -> str:
     """Return the median of a metric of `result`; `-` when it has none."""
     measurement = result.measurement(name)
     return "-" if measurement is None else quantity(measurement.median, unit=measurement.unit)
+
+
+def interval_text(measurement: Measurement | None) -> str:
+    """Return the 95 % interval of `measurement`; `-` when there is none."""
+    # A single sample has no interval, but a derived metric may have one.
+    if measurement is None or (
+        len(measurement.samples) == 1 and measurement.interval[0] == measurement.interval[1]
+    ):
+        return "-"
+    return " .. ".join(quantity(end, unit=measurement.unit) for end in measurement.interval)
 
 
 def mode_text(result: CaseResult) -> str:

@@ -47,6 +47,12 @@ def transplant_command(alert_id: str) -> str:
     return f"hud kernels transplant -- {shlex.quote(alert_id)}"
 
 
+def isolate_command(baseline: str, candidate: str, options: Sequence[tuple[str, str]]) -> str:
+    """Return the `hud isolate` line for two toolchains, with `options` by name."""
+    line = command_line("isolate", options)
+    return f"{line} -- {shlex.quote(baseline)} {shlex.quote(candidate)}"
+
+
 def case_options(case: Case) -> tuple[tuple[str, str], ...]:
     """Return the options, by name, that select `case` and no other one."""
     return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 
 from compile_hud.db.records.metrics import METRICS, metric_label
@@ -18,7 +19,7 @@ from compile_hud.runner.analysis.comparison.bisection import (
     verdict_of,
 )
 from compile_hud.runner.analysis.comparison.runs import DEFAULT_FAIL_ABOVE, OUTCOME
-from compile_hud.runner.analysis.repro import case_options, command_line
+from compile_hud.runner.analysis.repro import case_options, command_line, isolate_command
 from compile_hud.runner.bisect.record import (
     BisectEnding,
     Bisection,
@@ -184,6 +185,26 @@ def repro(known: Bisection) -> str:
         options.append(("floor", f"{100 * known.limits.floor:g}%"))
     nightly = " --nightly" if known.origin.get("nightly") else ""
     return command_line("bisect", options) + nightly
+
+
+def next_commands(known: Bisection) -> list[str]:
+    """Return the command that goes on from the result of `known`, none if there is nothing left."""
+    if known.ending is BisectEnding.SAME_ENDS:
+        return []
+    if known.ending is not BisectEnding.FOUND:
+        limits = known.limits
+        minutes = limits.step_s / 60
+        more = f"--max-launches {2 * limits.max_launches} --step-minutes {2 * minutes:g}"
+        return [f"{repro(known)} {more}"]
+    last_good, first_bad = (
+        known.revisions[index].name
+        for index in (known.suspects.last_good, known.suspects.first_bad)
+    )
+    if known.axis is RevisionAxis.COMMIT:
+        return [shlex.join(["git", "-C", known.origin["repository"], "show", first_bad])]
+    if known.axis is RevisionAxis.TOOLCHAIN:
+        return [isolate_command(last_good, first_bad, case_options(known.case))]
+    return []
 
 
 def _revision_options(known: Bisection, names: Sequence[str]) -> list[tuple[str, str]]:

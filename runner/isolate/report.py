@@ -41,6 +41,13 @@ def is_answered(isolation: Isolation) -> bool:
     )
 
 
+def has_more_to_find(isolation: Isolation) -> bool:
+    """Return whether more launches could name what the answer leaves open."""
+    is_searched = bool(isolation.differences) and isolation.verdict is BoundsVerdict.DIFFER
+    is_open = isolation.verdict is BoundsVerdict.UNCLEAR
+    return is_open or (is_searched and not is_answered(isolation))
+
+
 def _answer(isolation: Isolation) -> Iterator[str]:
     if isolation.verdict is BoundsVerdict.SAME:
         yield "the toolchains are the same within the floor: there is nothing to isolate"

@@ -19,6 +19,8 @@ _RANDOM = re.compile(
     # One short name in a hundred has no letter. In a column it is a name, in a sentence a number.
     r"|(?<=  )[0-9]{10}(?=  )"
     r"|(?<=-)[0-9a-f]{6}(?=@|\.log\b)"
+    # The id of an alert in a command.
+    r"|(?<=hud alerts show )[0-9a-f]{8}\b|(?<=hud alerts ack )[0-9a-f]{8}\b"
 )
 _PORT = re.compile(r"(?<=127\.0\.0\.1:)\d+")
 # Also versions, such as 2.13.0+cpu.

@@ -27,7 +27,7 @@ from compile_hud.runner.bisect.record import (
     read_bisections,
     write_bisection,
 )
-from compile_hud.runner.bisect.report import conclusion, error_bound, repro
+from compile_hud.runner.bisect.report import conclusion, error_bound, next_commands, repro
 from compile_hud.runner.bisect.search import METRICS_OF_SEARCH, BisectDependencies
 from compile_hud.runner.bisect.search import bisect as search
 from compile_hud.runner.cli.alerts.selection import find_alert
@@ -41,6 +41,7 @@ from compile_hud.runner.cli.bisect.setup import BisectOptions, begin, open_revis
 from compile_hud.runner.cli.completion.names import TOOLCHAIN
 from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.help.examples import ExampleCommand
+from compile_hud.runner.cli.help.next_steps import print_next
 from compile_hud.runner.cli.option_types import NearestChoice, Percentage
 from compile_hud.runner.cli.options import CaseOptions, case_options
 from compile_hud.runner.cli.output import gather_options, json_option, print_json, with_workspace
@@ -207,6 +208,7 @@ def bisect(
     else:
         for line in conclusion(known):
             echo(line)
+        print_next(next_commands(known))
     sys.exit(int(known.ending is not BisectEnding.FOUND))
 
 

@@ -39,6 +39,7 @@ from compile_hud.runner.cli.compare.ci_report import (
 )
 from compile_hud.runner.cli.compare.commit_markdown import commit_markdown, job_link
 from compile_hud.runner.cli.compare.memory import print_memory_diff
+from compile_hud.runner.cli.compare.next_steps import next_commands
 from compile_hud.runner.cli.compare.repository import (
     DEFAULT_MAX_LAUNCHES,
     CommitNames,
@@ -55,6 +56,7 @@ from compile_hud.runner.cli.completion.names import TOOLCHAIN
 from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.exit_codes import EXIT_INCONCLUSIVE, EXIT_INTERRUPTED
 from compile_hud.runner.cli.help.examples import ExampleCommand
+from compile_hud.runner.cli.help.next_steps import print_next
 from compile_hud.runner.cli.option_types import NearestChoice, Percentage
 from compile_hud.runner.cli.options import (
     CaseOptions,
@@ -258,11 +260,25 @@ def compare(
         )
     show = partial(_show, fail_above=fail_above, show_all=show_all, as_json=as_json)
     show(compared, workspace=workspace)
+    if not as_json and _is_stored(names, measuring=measuring):
+        commands = next_commands(
+            compared.baseline,
+            compared.candidate,
+            rows=compared.rows,
+            store=workspace.store(),
+            config=workspace.config,
+        )
+        print_next(list(commands))
     _publish(compared, report=report, workspace=workspace)
     if toolchains and compared.baseline.run.state is RunState.INTERRUPTED:
         _say_interrupted(compared.baseline)
         sys.exit(EXIT_INTERRUPTED)
     sys.exit(_exit_code(compared.rows, fail_on=verdict.fail_on))
+
+
+def _is_stored(names: Sequence[str], *, measuring: _MeasuringOptions) -> bool:
+    """Return whether both sides are runs of the store."""
+    return not measuring.no_store and not any(Path(name).is_file() for name in names)
 
 
 def _publish(compared: _RunPair, *, report: ReportOptions, workspace: Workspace) -> None:

@@ -36,7 +36,7 @@ def _with_settings(command: str) -> str:
     params = {} if context is None else context.params
     given = {"--store": params.get("store_url"), "--config": params.get("config_path")}
     words = [word for name, value in given.items() if value for word in (name, str(value))]
-    if not words:
+    if not words or not command.startswith("hud "):
         return command
     before, end, after = command.partition(_END_OF_OPTIONS)
     return f"{before} {shlex.join(words)}{end}{after}"

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import click
 
-from compile_hud.runner.analysis.repro import glob_escape
+from compile_hud.runner.analysis.repro import case_options as options_of
+from compile_hud.runner.analysis.repro import glob_escape, isolate_command
 from compile_hud.runner.bisect.commit_comparison import pair_settings
 from compile_hud.runner.bisect.search import METRICS_OF_SEARCH
 from compile_hud.runner.cli.bisect.command import BisectProgress, limit_options
@@ -18,6 +19,7 @@ from compile_hud.runner.cli.bisect.setup import device_of, one_case
 from compile_hud.runner.cli.completion.names import TOOLCHAIN
 from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.help.examples import ExampleCommand
+from compile_hud.runner.cli.help.next_steps import print_next
 from compile_hud.runner.cli.option_types import NearestChoice
 from compile_hud.runner.cli.options import CaseOptions, case_options, make_run_requests
 from compile_hud.runner.cli.output import gather_options, json_option, print_json, with_workspace
@@ -33,7 +35,7 @@ from compile_hud.runner.isolate.isolation import (
 from compile_hud.runner.isolate.isolation import (
     isolate as find_causes,
 )
-from compile_hud.runner.isolate.report import answer_lines, is_answered
+from compile_hud.runner.isolate.report import answer_lines, has_more_to_find, is_answered
 from compile_hud.runner.planning.plan import find_names, make_plan
 from compile_hud.runner.system.locks import holder_text, immediate_lock
 from compile_hud.runner.workspace import Workspace
@@ -139,7 +141,20 @@ def isolate(
     else:
         for line in answer_lines(isolation, before=baseline, after=candidate):
             echo(line)
+        if has_more_to_find(isolation):
+            print_next([_longer(request, names=(baseline, candidate), limits=limits)])
     sys.exit(int(not is_answered(isolation)))
+
+
+def _longer(request: IsolateRequest, *, names: tuple[str, str], limits: _IsolateOptions) -> str:
+    """Return the command that measures the same with twice the time."""
+    options = [
+        *options_of(request.case),
+        *([] if request.metric is None else [("metric", request.metric)]),
+        ("max-launches", str(2 * limits.max_launches)),
+        ("step-minutes", f"{2 * limits.step_minutes:g}"),
+    ]
+    return isolate_command(*names, options)
 
 
 def _request(

@@ -38,6 +38,7 @@ from compile_hud.runner.cli.completion.names import TOOLCHAIN
 from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.exit_codes import EXIT_INCONCLUSIVE, EXIT_INTERRUPTED
 from compile_hud.runner.cli.help.examples import ExampleCommand
+from compile_hud.runner.cli.help.next_steps import next_line
 from compile_hud.runner.cli.option_types import Duration, NearestChoice, Percentage
 from compile_hud.runner.cli.options import (
     CaseOptions,
@@ -353,7 +354,7 @@ def _show(report: ReleaseReport) -> None:
         )
         if named.cause:
             echo(f"kernels: {named.cause}")
-        echo(f"next: {repro_line(report, named.representative)}")
+        echo(next_line(repro_line(report, named.representative)))
     for what, items in (
         ("faster", report.improvements),
         ("failed on both sides", report.failing),
@@ -363,7 +364,7 @@ def _show(report: ReleaseReport) -> None:
             echo(f"\n{what}: {', '.join(item.key for item in items)}")
     if report.undecided:
         ids = (report.baseline.id, report.candidate.id)
-        echo(f"next: {_settle_command(*ids)}")
+        echo(next_line(_settle_command(*ids)))
 
 
 def _settle_command(baseline: str, candidate: str) -> str:

@@ -10,7 +10,7 @@ from compile_hud.db.records.results import CaseResult, Measurement, Outcome
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.db.shared.text import one_line, own_eager_text, printable, runtime_text
 from compile_hud.runner.cli.tables import Column, print_table, stdout
-from compile_hud.runner.format import mode_text, quantity
+from compile_hud.runner.format import interval_text, mode_text, quantity
 
 _COLUMNS = (
     Column(name="metric", is_whole=True),
@@ -61,17 +61,9 @@ def measurement_rows(measurements: Sequence[Measurement]) -> list[tuple[str, ...
         (
             item.metric,
             quantity(item.median, unit=item.unit),
-            _interval(item),
+            interval_text(item),
             str(len(item.samples)),
             item.method,
         )
         for item in ordered
     ]
-
-
-def _interval(item: Measurement) -> str:
-    # A single sample has no interval, but a derived metric may have one.
-    if len(item.samples) == 1 and item.interval[0] == item.interval[1]:
-        return ""
-    low, high = (quantity(end, unit=item.unit) for end in item.interval)
-    return f"{low} .. {high}"

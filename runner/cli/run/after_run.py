@@ -8,12 +8,14 @@ from contextlib import contextmanager
 
 from compile_hud.db.errors import StoreError
 from compile_hud.db.records.alerts import Alert, subject_text
-from compile_hud.db.records.results import Run, RunDocument, Verdict
+from compile_hud.db.records.results import Outcome, Run, RunDocument, Verdict
 from compile_hud.db.records.triage import is_muted
 from compile_hud.runner.alerting.notifier import make_planner, send_waiting
 from compile_hud.runner.analysis.confirmation.confirmation import fails_run, is_refuted
 from compile_hud.runner.analysis.judging.attribution import MACHINE
+from compile_hud.runner.cli.alerts.text import SHOWN_ID_LENGTH
 from compile_hud.runner.cli.bisect.alert_search import queue_searches_safely
+from compile_hud.runner.cli.help.next_steps import hud
 from compile_hud.runner.cli.progress import new_progress
 from compile_hud.runner.detection.confirm import confirm_run
 from compile_hud.runner.detection.detect import DetectReport, detect
@@ -142,3 +144,21 @@ def regressions_of(run: Run, alerts: Sequence[Alert]) -> list[Alert]:
         if (alert.machine, alert.toolchain) == (run.machine, run.toolchain)
         and alert.verdict is Verdict.REGRESSION
     ]
+
+
+def next_commands(documents: Sequence[RunDocument], *, alerts: Sequence[Alert]) -> list[str]:
+    """Return the commands that show the first regression, and the first case to look at.
+
+    That is a case that failed, else one with warnings.
+    """
+    shown = [hud("alerts", "show", alert.id[:SHOWN_ID_LENGTH]) for alert in alerts[:1]]
+    results = [
+        (document.run.id, result)
+        for document in documents
+        for result in document.results
+        if not result.case.is_reference and result.outcome is not Outcome.SKIPPED
+    ]
+    failed = [item for item in results if not item[1].outcome.is_expected]
+    warned = [item for item in results if item[1].warnings]
+    cases = [hud("show", run_id, result.case.key) for run_id, result in (*failed, *warned)]
+    return shown + cases[:1]

@@ -24,6 +24,7 @@ from compile_hud.runner.analysis.stats.estimates import Estimate
 from compile_hud.runner.cli.completion.names import TOOLCHAIN
 from compile_hud.runner.cli.exit_codes import EXIT_INTERRUPTED
 from compile_hud.runner.cli.help.examples import ExampleCommand
+from compile_hud.runner.cli.help.next_steps import print_next
 from compile_hud.runner.cli.option_types import NearestChoice
 from compile_hud.runner.cli.options import (
     CaseOptions,
@@ -33,7 +34,7 @@ from compile_hud.runner.cli.options import (
 )
 from compile_hud.runner.cli.output import print_json, with_workspace
 from compile_hud.runner.cli.progress import new_progress
-from compile_hud.runner.cli.run.after_run import judge
+from compile_hud.runner.cli.run.after_run import judge, next_commands
 from compile_hud.runner.cli.run.dry_run import show_dry_run
 from compile_hud.runner.cli.run.nsight import watch_case
 from compile_hud.runner.cli.run.nsight_commands import Tool
@@ -41,7 +42,7 @@ from compile_hud.runner.cli.run.ray import ExecutorOptions, executor_options, me
 from compile_hud.runner.cli.tables import Column, print_table, stderr, stdout
 from compile_hud.runner.config.load import CURRENT_TOOLCHAIN
 from compile_hud.runner.errors import DocumentNotWritten, ResumeError
-from compile_hud.runner.format import distinct, metric, mode_text, quantity
+from compile_hud.runner.format import distinct, interval_text, metric, mode_text, quantity
 from compile_hud.runner.planning.suites import Selection, custom_suite
 from compile_hud.runner.protocol.files import write_json
 from compile_hud.runner.run_requests import AUTO_DEVICE, RunRequest, execute_together
@@ -55,7 +56,8 @@ _LATEST = "latest"
 _NUM_RUNS_SEARCHED = 1000
 # A narrow terminal omits columns: first those with equal values in every row, then these.
 _COMMON_AXES = ("shape", "phase", "dtype")
-_LEAST_USED = ("peak memory", "compile warm", "compile cold", "eager")
+_INTERVAL = "95 % interval"
+_LEAST_USED = (_INTERVAL, "peak memory", "compile warm", "compile cold", "eager")
 
 
 @click.command(
@@ -210,6 +212,8 @@ def _measure(
     if not no_store and not has_error:
         alerts = judge(*documents, workspace=executor.measuring_workspace(workspace))
     is_stored = no_store or not workspace.spool().has_any_of({item.run.id for item in documents})
+    if is_stored and not no_store and json_path != "-":
+        print_next(next_commands(documents, alerts=alerts))
     sys.exit(_exit_code(documents, alerts=alerts, fail_on=fail_on, is_stored=is_stored))
 
 
@@ -292,6 +296,7 @@ def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
             str(result.outcome),
             *_times(result, names=latencies),
             metric(result, "speedup"),
+            interval_text(result.measurement("speedup")),
             metric(result, "compile_cold_s"),
             metric(result, "compile_warm_s"),
             metric(result, "peak_bytes"),
@@ -301,7 +306,16 @@ def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
     ]
     side_name = (kind,) if len(documents) > 1 else ()
     names = ("model", "mode", *side_name, "phase", "shape", "dtype", "outcome")
-    numbers = ("eager", "latency", "speedup", "compile cold", "compile warm", "peak memory")
+    numbers = (
+        "eager",
+        "latency",
+        _INTERVAL,
+        "speedup",
+        _INTERVAL,
+        "compile cold",
+        "compile warm",
+        "peak memory",
+    )
     columns = [
         *(Column(name=name, is_whole=name == "mode") for name in names),
         *(Column(name=name, is_number=True) for name in numbers),
@@ -345,8 +359,10 @@ def _print_notes(
         console.print(warnings, markup=False)
 
 
-def _times(result: CaseResult, *, names: tuple[str, str]) -> tuple[str, str]:
-    """Return the latencies of eager and of the variant, on the clock of the speedup.
+def _times(result: CaseResult, *, names: tuple[str, str]) -> tuple[str, str, str]:
+    """Return the latencies of eager and of the variant, and the interval of the second.
+
+    They are on the clock of the speedup.
 
     `names` are the metrics of all results; a result with several threads has the wall time alone.
     """
@@ -354,7 +370,11 @@ def _times(result: CaseResult, *, names: tuple[str, str]) -> tuple[str, str]:
     eager, latency = names if speedup is None else speedup_latencies([speedup.method])
     if result.measurement(latency) is None:
         latency = "latency_s"
-    return metric(result, eager), metric(result, latency)
+    return (
+        metric(result, eager),
+        metric(result, latency),
+        interval_text(result.measurement(latency)),
+    )
 
 
 def _labels(documents: Sequence[RunDocument]) -> tuple[str, list[str]]:

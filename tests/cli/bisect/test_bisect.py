@@ -57,8 +57,10 @@ def test_every_step_is_reported_while_it_goes_on(folder: Path, words: SnapshotAs
     assert lines[1] == words
     assert lines[2] == "step 1, 6 revisions left: t3"
     assert lines[3] == words
-    assert lines[-2] == (words)
-    assert lines[-1].startswith("  +2")
+    *_, last_step, answer, next_command = lines
+    assert last_step == words
+    assert answer.startswith("  +2")
+    assert next_command.startswith("next: hud ")
 
 
 def test_the_same_in_json(folder: Path) -> None:

@@ -135,10 +135,10 @@ def test_row_whose_eager_time_differs_from_that_of_eagers_own_process_says_so(
 @pytest.mark.parametrize(
     ("width", "left_out"),
     [
-        (133, ()),
-        (126, ("shape",)),
-        (125, ("shape", "phase")),
-        (114, ("shape", "phase", "dtype")),
+        (163, ()),
+        (162, ("shape",)),
+        (155, ("shape", "phase")),
+        (144, ("shape", "phase", "dtype")),
         (107, ("shape", "phase", "dtype", "peak memory")),
         (94, ("shape", "phase", "dtype", "peak memory", "compile warm")),
         (80, ("shape", "phase", "dtype", "peak memory", "compile warm", "compile cold")),
@@ -150,6 +150,12 @@ def test_a_narrow_terminal_leaves_columns_out(
 ) -> None:
     lines = printed(monkeypatch, width=width)
     assert [name for name in NAMES if name not in lines[0]] == list(left_out)
+
+
+def test_intervals_are_left_out_before_other_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    wide, narrow = (printed(monkeypatch, width=width)[0] for width in (138, 137))
+    assert (wide.count("95 % interval"), narrow.count("95 % interval")) == (2, 0)
+    assert "peak memory" in narrow
 
 
 def test_nothing_is_folded_in_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +188,7 @@ def test_a_mode_is_never_folded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_long_reason_is_folded_before_a_column_is_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    lines = printed(monkeypatch, width=170, reason="there is no such kernel " * 4)
+    lines = printed(monkeypatch, width=200, reason="there is no such kernel " * 4)
     assert [name for name in NAMES if name not in lines[0]] == []
     assert len(lines) > 1 + len(CASES)
 
