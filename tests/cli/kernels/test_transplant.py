@@ -12,6 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 from compile_hud.db.records.results import Outcome
 from compile_hud.runner.cli.exit_codes import EXIT_INTERRUPTED
 from tests.support.builders import make_alert, make_run, make_run_ref
+from tests.support.fakes import FakeSession
 from tests.support.runs.transplants import (
     CASE,
     SIDES,
@@ -153,6 +154,16 @@ def test_a_build_that_fails_ends_the_experiment(folder: Path, words: SnapshotAss
     result = terminal.hud("kernels", "transplant", *SIDES, *CASE)
     assert result.exit_code == 2
     assert result.stderr.splitlines()[-1] == words
+
+
+def test_a_time_limit_without_a_round_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = TransplantTerminal(folder, versions("add"))
+    monkeypatch.setattr(FakeSession, "has_time", False)
+    result = terminal.hud("kernels", "transplant", *SIDES, *CASE)
+    assert result.exit_code == 2
+    assert "--step-minutes" in result.stderr.splitlines()[-1]
 
 
 def test_ctrl_c_ends_the_experiment(folder: Path) -> None:

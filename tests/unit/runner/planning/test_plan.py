@@ -8,7 +8,7 @@ from syrupy.assertion import SnapshotAssertion
 from compile_hud.models_zoo.catalog.catalog import CATALOG
 from compile_hud.models_zoo.catalog.errors import UnknownNameError
 from compile_hud.models_zoo.catalog.spec import ModelSpec, SizeSpec
-from compile_hud.runner.planning.plan import find_suite, make_plan, plan_case
+from compile_hud.runner.planning.plan import find_names, find_suite, make_plan, plan_case
 from compile_hud.runner.planning.suites import BUILTIN_SUITES, NIGHTLY, QUICK, TINY, Selection
 from compile_hud.runner.protocol.messages import ShapeSweep
 from tests.support.builders import make_case
@@ -191,6 +191,13 @@ def test_an_unknown_name_is_answered_with_near_ones(
         keys(selection)
     # What there is changes with the catalog.
     assert str(caught.value).partition(" Available: ")[0] == words
+
+
+def test_an_escaped_name_is_shown_as_it_was_typed() -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        find_names(["x[[]1]"], known=("current",), kind="toolchain")
+    assert caught.value.parameters["name"] == "x[1]"
+    assert "'x[1]'" in str(caught.value)
 
 
 def test_an_unknown_device_is_refused(words: SnapshotAssertion) -> None:
