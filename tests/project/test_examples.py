@@ -57,7 +57,8 @@ def check(arguments: list[str]) -> None:
     Nothing is executed: no file is opened, and names of models, runs and stores are any text.
     """
     command: click.Command = hud
-    context = click.Context(command, info_name="hud")
+    # click remembers the names of the help option that it meets first.
+    context = click.Context(command, info_name="hud", **command.context_settings)
     while isinstance(command, click.Group):
         parser = command.make_parser(context)
         parser.allow_interspersed_args = False

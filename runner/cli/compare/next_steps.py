@@ -24,7 +24,7 @@ def next_commands(
     store: Store,
     config: Config,
 ) -> Iterator[str]:
-    """Yield what explains the first regression, and what decides the inconclusive comparisons."""
+    """Yield the commands that explain the first regression and decide open comparisons."""
     keys = [row.case.key for row in rows if row.comparison.verdict is Verdict.REGRESSION]
     if keys:
         sides = (before, after)

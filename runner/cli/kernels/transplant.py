@@ -125,10 +125,11 @@ def transplant_command(
     limits: _TransplantOptions,
     as_json: bool,
 ) -> None:
-    """Put kernels of a good build into the bad one, and measure how much of its loss is gone.
+    """Measure a slower build with the old kernels.
 
-    The builds are those of ALERT, of two runs, or as `hud bisect` names two revisions. Kernels
-    whose interface changed are refused.
+    Kernels of the good build replace their pairs in the bad one, and the answer is how much of its
+    loss is gone. The builds are those of ALERT, of two runs, or as `hud bisect` names two
+    revisions. Kernels whose interface changed are refused.
     """
     folder = workspace.config.state_dir / "transplant"
 
