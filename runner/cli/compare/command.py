@@ -261,19 +261,23 @@ def compare(
     show = partial(_show, fail_above=fail_above, show_all=show_all, as_json=as_json)
     show(compared, workspace=workspace)
     if not as_json and _is_stored(names, measuring=measuring):
-        commands = next_commands(
-            compared.baseline,
-            compared.candidate,
-            rows=compared.rows,
-            store=workspace.store(),
-            config=workspace.config,
-        )
-        print_next(list(commands))
+        _print_next(compared, workspace=workspace)
     _publish(compared, report=report, workspace=workspace)
     if toolchains and compared.baseline.run.state is RunState.INTERRUPTED:
         _say_interrupted(compared.baseline)
         sys.exit(EXIT_INTERRUPTED)
     sys.exit(_exit_code(compared.rows, fail_on=verdict.fail_on))
+
+
+def _print_next(compared: _RunPair, *, workspace: Workspace) -> None:
+    commands = next_commands(
+        compared.baseline,
+        compared.candidate,
+        rows=compared.rows,
+        store=workspace.store(),
+        config=workspace.config,
+    )
+    print_next([*commands])
 
 
 def _is_stored(names: Sequence[str], *, measuring: _MeasuringOptions) -> bool:

@@ -57,6 +57,16 @@ _NUM_RUNS_SEARCHED = 1000
 # A narrow terminal omits columns: first those with equal values in every row, then these.
 _COMMON_AXES = ("shape", "phase", "dtype")
 _INTERVAL = "95 % interval"
+_NUMBERS = (
+    "eager",
+    "latency",
+    _INTERVAL,
+    "speedup",
+    _INTERVAL,
+    "compile cold",
+    "compile warm",
+    "peak memory",
+)
 _LEAST_USED = (_INTERVAL, "peak memory", "compile warm", "compile cold", "eager")
 
 
@@ -306,19 +316,9 @@ def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
     ]
     side_name = (kind,) if len(documents) > 1 else ()
     names = ("model", "mode", *side_name, "phase", "shape", "dtype", "outcome")
-    numbers = (
-        "eager",
-        "latency",
-        _INTERVAL,
-        "speedup",
-        _INTERVAL,
-        "compile cold",
-        "compile warm",
-        "peak memory",
-    )
     columns = [
         *(Column(name=name, is_whole=name == "mode") for name in names),
-        *(Column(name=name, is_number=True) for name in numbers),
+        *(Column(name=name, is_number=True) for name in _NUMBERS),
         Column(name="", is_prose=True),
     ]
     same = [name for name in _COMMON_AXES if len({row[names.index(name)] for row in rows}) == 1]

@@ -26,7 +26,7 @@ IMPORTED: dict[str, Any] = {IMPORTED_DETAILS: {}}
     [
         ((0.01, 0.02, 0.03), (0.01, 0.03), "10.0 ms .. 30.0 ms"),
         ((0.01, 0.01), (0.01, 0.01), "10.0 ms .. 10.0 ms"),
-        ((0.01,), (0.01, 0.01), ""),
+        ((0.01,), (0.01, 0.01), "-"),
         # What follows from several measurements is one number with an interval.
         ((0.02,), (0.01, 0.03), "10.0 ms .. 30.0 ms"),
     ],
