@@ -21,14 +21,10 @@ EXCLUDED = ("docs/adr/",)
 MAX_MEAN = 17.0
 MAX_SENTENCE = 35
 MAX_WITHOUT_HEADING = 150
-# The aim is 25,000 for all of them; the ceiling rises only for the page of a new command.
-MAX_TOTAL = 26_000
-# Documents that still break a rule. The set only gets smaller.
-UNREVISED = frozenset(
-    {
-        "docs/reference/cli.md",
-    }
-)
+# More is not read: a page of a new command makes another one shorter.
+MAX_TOTAL = 25_000
+# Documents that may break a rule. The set only gets smaller.
+UNREVISED: frozenset[str] = frozenset()
 BANNED = frozenset({"whoever", "nobody", "somebody", "shall", "beside", "told"})
 _GENERATED = re.compile(r"<!-- generated: [a-z-]+ -->.*?<!-- end generated -->", re.DOTALL)
 _END = re.compile(r"(?<=[.!?])[\"')\]]*\s+")
