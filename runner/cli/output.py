@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from compile_hud.db.shared.text import is_storable, quoted
 from compile_hud.db.store import Store
 from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.config.load import load_config
+from compile_hud.runner.config.schema import DEFAULT_STATE
 from compile_hud.runner.documents.filtered.empty_store import empty_text, missing_text
 from compile_hud.runner.errors import NoSuchResult
 from compile_hud.runner.workspace import Dependencies, Workspace
@@ -60,8 +62,22 @@ def with_workspace(function: _Function) -> _Function:
             if "store" in error.parameters:
                 check_exists(workspace.store())
             raise
+        finally:
+            _hide_from_git(config.state_dir)
 
     return cast("_Function", functools.update_wrapper(wrapper, function))
+
+
+def _hide_from_git(folder: Path) -> None:
+    """Let git ignore a state directory in a repository: `git add .` would take measured data.
+
+    Any other name than the default may be that of a folder with files of the user.
+    """
+    ignore = folder / ".gitignore"
+    if folder.name == DEFAULT_STATE and folder.is_dir() and not ignore.exists():
+        # Not a reason to fail: the folder may be read-only or the disk full.
+        with contextlib.suppress(OSError):
+            ignore.write_text("*\n", encoding="utf-8")
 
 
 def _check_texts(context: click.Context) -> None:

@@ -50,6 +50,8 @@ _TRACES = TraceRules()
 _AS_IN_RUN = "As in [run], for this suite alone."
 # A section whose keys are names of the user's own choice.
 ANY_KEY = "*"
+# The state directory below the folder of the settings.
+DEFAULT_STATE = ".hud"
 
 Days = Annotated[Count, Unit("day")]
 Nights = Annotated[Count, Unit("night")]
@@ -67,7 +69,7 @@ class StoreSection(ConfigSection):
 
 class PathsSection(ConfigSection):
     state: Annotated[Text, Variable("HUD_STATE_DIR")] = Field(
-        ".hud",
+        DEFAULT_STATE,
         description="Directory of the spool, logs and compile caches. HUD_STATE_DIR wins.",
     )
 

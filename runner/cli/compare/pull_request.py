@@ -26,7 +26,7 @@ def keep_comment(text: str, *, name: str, env: Mapping[str, str]) -> None:
     missing = [key for key in _NEEDED if not env.get(key)]
     if missing:
         raise CommentFailed(
-            f"no comment: {', '.join(missing)} is not set; a job on a pull request sets them"
+            f"no comment without {', '.join(missing)}: a job on a pull request sets them"
             " as docs/how-to/ci.md shows",
             missing=tuple(missing),
         )

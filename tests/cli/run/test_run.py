@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,24 @@ def test_a_run_prints_lines_and_a_table(terminal: Terminal, words: SnapshotAsser
     lines = result.stderr.splitlines()
     assert lines == words
     assert result.stdout.splitlines() == words
+
+
+def test_git_ignores_measured_data(terminal: Terminal) -> None:
+    terminal.hud("run", "--model", "net", "--mode", "eager")
+    subprocess.run(["git", "init", "--quiet"], check=True)
+    listed = subprocess.run(
+        ["git", "status", "--porcelain", "--untracked-files=all"], capture_output=True, text=True
+    ).stdout.splitlines()
+    assert "?? hud.toml" in listed
+    assert Path(".hud/store.duckdb").exists()
+    assert [line for line in listed if ".hud/" in line] == []
+
+
+def test_a_state_directory_of_another_name_gets_no_file(terminal: Terminal) -> None:
+    with Path("hud.toml").open("a", encoding="utf-8") as file:
+        file.write('[paths]\nstate = "."\n')
+    terminal.hud("run", "--model", "net", "--mode", "eager")
+    assert not Path(".gitignore").exists()
 
 
 def test_json_goes_to_standard_output_alone(terminal: Terminal) -> None:
