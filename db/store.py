@@ -375,8 +375,9 @@ class Store:
     def lease_job(self, *, machine: str | None = None, lease_s: float = 3600.0) -> Job | None:
         """Take the oldest free job, None without one; also one whose process died.
 
-        The scheduler of `machine` takes jobs for it or for any machine, None takes all. A process
-        on another host counts as alive until `lease_s` after its last `renew_job`.
+        The caller ends an exhausted job. The scheduler of `machine` takes jobs for it or for any
+        machine, None takes all. A process on another host counts as alive until `lease_s` after its
+        last `renew_job`.
         """
         # Schedulers ask every few seconds, and only a due job is worth a write.
         with self.read() as connection:

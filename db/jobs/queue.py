@@ -75,6 +75,11 @@ class Job:
     num_attempts: int
     machine: str | None = None
 
+    @property
+    def is_exhausted(self) -> bool:
+        """Return whether the process of the last attempt died: the job is leased to be ended."""
+        return self.num_attempts > MAX_ATTEMPTS
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuedJob(Job):
@@ -181,18 +186,14 @@ def take_job(
     """Lease the oldest free job for `machine`, None without one; runs go before searches.
 
     It may take jobs for any machine, and jobs for machines that never had a scheduler, which are
-    nodes of its cluster. None takes all jobs. A job whose holder has ended is taken again, and
-    fails after MAX_ATTEMPTS. The end of a holder on another host cannot be seen: its lease counts
-    until `lease_s` after the last renewal.
+    nodes of its cluster. None takes all jobs. A job whose holder has ended is taken again; after
+    MAX_ATTEMPTS it is exhausted, and the caller ends it. The end of a holder on another host
+    cannot be seen: its lease counts until `lease_s` after the last renewal.
     """
     is_free = JobTable.c.state.in_(OPEN_STATES) & _is_due(at) & _is_for(machine)
     jobs = select(JobTable).where(is_free).order_by(_is_search(), JobTable.c.enqueued_at)
     for row in connection.execute(jobs).all():
         if row.state == JobState.LEASED and _is_leased(row, at=at, lease_s=lease_s):
-            continue
-        if row.num_attempts >= MAX_ATTEMPTS:
-            reason = row.reason or f"its process died {MAX_ATTEMPTS} times"
-            _change(connection, row.id, state=JobState.FAILED, reason=reason)
             continue
         num_attempts = row.num_attempts + 1
         _change(
@@ -201,7 +202,8 @@ def take_job(
             state=JobState.LEASED,
             leased_at=at,
             holder=this_process(),
-            num_attempts=num_attempts,
+            # Ending an exhausted job is no attempt.
+            num_attempts=min(num_attempts, MAX_ATTEMPTS),
         )
         return Job(
             id=row.id,

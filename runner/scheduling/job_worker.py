@@ -203,6 +203,9 @@ class JobWorker:
         return JobRequests(self.workspace.config.state_dir / "jobs")
 
     def _run_job(self, job: Job, store: Store) -> None:
+        if job.is_exhausted:
+            self._end_exhausted(job, store)
+            return
         self.services.notify(
             LogMessage(text=f"job {job.dedupe_key}: suite {job.suite}, attempt {job.num_attempts}")
         )
@@ -244,15 +247,24 @@ class JobWorker:
 
         def end() -> None:
             if state is JobState.FAILED:
-                self._give_up(job, reason)
-            store.finish_job(job.id, run_id=run_id, state=state, reason=reason)
+                self._fail(job, store, reason)
+            else:
+                store.finish_job(job.id, run_id=run_id, state=state)
 
         self._apply(job, PendingUpdate(apply=end, judge=judge))
 
-    def _give_up(self, job: Job, reason: str) -> None:
+    def _end_exhausted(self, job: Job, store: Store) -> None:
+        # The reason in the queue may be that of an earlier attempt, or of a pause.
+        reason = f"its process died in the last of {MAX_ATTEMPTS} attempts"
+        self._warn(f"job {job.dedupe_key} failed: {reason}")
+        self._apply(job, PendingUpdate(apply=lambda: self._fail(job, store, reason)))
+
+    def _fail(self, job: Job, store: Store, reason: str) -> None:
+        """End a job as failed, and the search of its alert with it; raise StoreError."""
         alert_id, searcher = alert_of_suite(job.suite), self.services.searcher
         if alert_id and searcher is not None:
             searcher.give_up(alert_id, reason=reason)
+        store.finish_job(job.id, run_id=None, state=JobState.FAILED, reason=reason)
 
     def _search(self, alert_id: str, store: Store) -> bool:
         machine, searcher = self.workspace.config.machine, self.services.searcher

@@ -123,8 +123,13 @@ def _queue(alert: Alert, plan: SearchPlan, *, workspace: Workspace) -> dict[str,
     )
 
 
-def save_answers(answers: Mapping[str, Mapping[str, Any]], *, workspace: Workspace) -> None:
-    """Store the state of searches by the ids of their alerts, with the due notifications."""
+def save_answers(
+    answers: Mapping[str, Mapping[str, Any]], *, workspace: Workspace, replaces_ended: bool = True
+) -> None:
+    """Store the state of searches by the ids of their alerts, with the due notifications.
+
+    Unless it `replaces_ended`, the result of an ended search stays.
+    """
     if not answers:
         return
     planner = make_planner(workspace)
@@ -134,7 +139,7 @@ def save_answers(answers: Mapping[str, Mapping[str, Any]], *, workspace: Workspa
             tuple(
                 Revision(alert=dataclasses.replace(alert, bisection=answers[alert.id]))
                 for alert in stored
-                if alert.id in answers
+                if alert.id in answers and (replaces_ended or not is_ended(alert.bisection))
             )
         )
 
@@ -194,12 +199,12 @@ class AlertSearches:
                 return True
 
     def give_up(self, alert_id: str, *, reason: str) -> None:
-        """Store in the alert why its search failed; raise StoreError."""
-        self._refuse(alert_id, reason)
+        """Store in the alert why its search failed, unless one by hand ended; raise StoreError."""
+        self._refuse(alert_id, reason, replaces_ended=False)
 
-    def _refuse(self, alert_id: str, reason: str) -> None:
+    def _refuse(self, alert_id: str, reason: str, *, replaces_ended: bool = True) -> None:
         answer = refused_answer(reason, at=self.workspace.dependencies.now())
-        save_answers({alert_id: answer}, workspace=self.workspace)
+        save_answers({alert_id: answer}, workspace=self.workspace, replaces_ended=replaces_ended)
 
     def _known(self, alert: Alert) -> Bisection:
         """Return the search of `alert` that was interrupted, or a new one."""

@@ -15,7 +15,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.errors import StoreLocked
 from compile_hud.db.jobs.health import load_health
-from compile_hud.db.jobs.queue import JobState
+from compile_hud.db.jobs.queue import MAX_ATTEMPTS, JobState
 from compile_hud.db.records.alerts import AlertState
 from compile_hud.db.store import Store
 from compile_hud.runner.cli.bisect.alert_search import queue_searches_safely
@@ -255,6 +255,37 @@ def test_a_search_that_fails_gives_its_reason_to_the_alert(
     (job,) = load_health(terminal.store()).ended_jobs
     assert (job.state, job.num_attempts) == (JobState.FAILED, 3)
     assert job.reason in desk.document()["text"]
+
+
+def test_a_search_whose_process_dies_three_times_gives_its_reason_to_the_alert(
+    repository: tuple[CommitTerminal, AlertSearchDesk], words: SnapshotAssertion
+) -> None:
+    terminal, desk = repository
+    desk.save_alert(*ends(terminal))
+    desk.queue()
+    desk.lease_in_dead_processes(MAX_ATTEMPTS)
+    assert desk.document()["state"] == "queued"
+    desk.worker().run_queued()
+    assert (desk.document()["state"], desk.document()["text"]) == ("not_searched", words)
+    (job,) = load_health(terminal.store()).ended_jobs
+    assert (job.state, job.num_attempts) == (JobState.FAILED, MAX_ATTEMPTS)
+    assert job.reason in desk.messages()[-1]
+    assert terminal.launches == []
+
+
+def test_a_dead_search_leaves_the_result_of_one_by_hand(
+    repository: tuple[CommitTerminal, AlertSearchDesk],
+) -> None:
+    terminal, desk = repository
+    desk.save_alert(*ends(terminal))
+    desk.queue()
+    desk.lease_in_dead_processes(MAX_ATTEMPTS)
+    terminal.bisect("--alert", "alert-1")
+    result = desk.document()
+    desk.worker().run_queued()
+    assert desk.document() == result
+    assert result["ending"] == "found"
+    assert load_health(terminal.store()).num_jobs == {JobState.FAILED: 1}
 
 
 def test_an_end_that_fails_now_is_the_reason(folder: Path, words: SnapshotAssertion) -> None:
