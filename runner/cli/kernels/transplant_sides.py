@@ -95,9 +95,14 @@ def stored_builds(
 
     The bad one is compiled again by its toolchain. The good one is too, if its toolchain is another
     one that is still of its revision; else its stored code and the stored loss are used.
-    Raises BisectError if the bad build is not there any more.
+    Raises BisectError for one run twice, and if the bad build is not there any more.
     """
     good, bad = (_stored(name, runs[2], store=store) for name in runs[:2])
+    if good.run.id == bad.run.id:
+        raise BisectError(
+            f"name two different runs: {runs[0]} and {runs[1]} are both run {good.run.id}",
+            run=good.run.id,
+        )
     with ExitStack() as stack:
         order = _order(bad.result.case, workspace=workspace, case_s=case_s)
         executor, facts = _open(bad, order, workspace, stack)

@@ -190,6 +190,21 @@ def test_stored_code_of_a_good_run_is_enough(folder: Path, words: SnapshotAssert
     assert document["together"]["share_pct"] == pytest.approx(100, abs=6)
 
 
+@pytest.mark.parametrize("other", ["a.json", "run-a"])
+def test_one_run_is_not_compared_with_itself(
+    folder: Path, other: str, words: SnapshotAssertion
+) -> None:
+    terminal = TransplantTerminal(folder, versions("add"))
+    terminal.write_runs()
+    assert terminal.hud("ingest", "a.json").exit_code == 0
+    result = terminal.hud(
+        "kernels", "transplant", "--run-a", "a.json", "--run-b", other, "--case", net_case().key
+    )
+    assert result.exit_code == 2
+    assert result.stderr == words
+    assert (terminal.executors, terminal.launches) == ([], [])
+
+
 def test_a_toolchain_that_is_another_one_now_is_refused(
     folder: Path, words: SnapshotAssertion
 ) -> None:
