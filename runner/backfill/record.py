@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from compile_hud.db.errors import RecordError
-from compile_hud.db.records.codec import decode, encode
-from compile_hud.db.records.json_fields import get_value
 from compile_hud.db.records.results import Case
 from compile_hud.runner.analysis.comparison.backfill import (
     ANCHOR,
@@ -25,12 +20,9 @@ from compile_hud.runner.analysis.comparison.backfill import (
 )
 from compile_hud.runner.analysis.comparison.bisection import Reading
 from compile_hud.runner.bisect.record import BisectRevision, RevisionAxis
-from compile_hud.runner.files.json_files import read_json
-from compile_hud.runner.protocol.files import write_json
+from compile_hud.runner.files.stored_searches import StoredSearch
 from compile_hud.runner.protocol.messages import MeasureSettings
 
-# 1: first version.
-BACKFILL_VERSION = 1
 # Each revision is measured against the first one.
 ANCHOR_INDEX = 0
 
@@ -70,15 +62,17 @@ class BackfillPoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Backfill:
+class Backfill(StoredSearch):
     """A history that is being measured, oldest revision first.
 
     `origin` is the source of the revisions, as that of a bisection. `anchor_s` are the times of
     the anchor that the stored values are normalised to, by case and metric.
     """
 
-    id: str
-    started_at: datetime
+    NOUN: ClassVar[str] = "backfill"
+    # 1: first version.
+    VERSION: ClassVar[int] = 1
+
     axis: RevisionAxis
     origin: Mapping[str, str]
     revisions: tuple[BisectRevision, ...]
@@ -88,6 +82,11 @@ class Backfill:
     limits: BackfillLimits
     anchor_s: Mapping[str, Any]
     points: tuple[BackfillPoint, ...] = ()
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether no revision is left to measure."""
+        return self.next_index is None
 
     @property
     def unusable(self) -> frozenset[int]:
@@ -145,39 +144,3 @@ class Backfill:
     def undecided(self, case_key: str) -> tuple[Segment, ...]:
         """Return the segments of a case that are neither flat nor a step."""
         return undecided_of(self.segments(case_key), floor=self.limits.floor)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the backfill as a JSON object."""
-        return {"schema_version": BACKFILL_VERSION, **encode(self)}
-
-    @classmethod
-    def from_json(cls, document: Any) -> Backfill:
-        """Return the backfill that `document` describes; raise RecordError when it does not."""
-        version = get_value(document, "schema_version")
-        if version != BACKFILL_VERSION:
-            raise RecordError(
-                f"schema_version is {version!r}, not {BACKFILL_VERSION}", version=version
-            )
-        return decode(cls, document)
-
-
-def write_backfill(backfill: Backfill, *, folder: Path) -> None:
-    """Write `backfill` to `folder`, completely and synchronised to the disk; raise OSError."""
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / f"{backfill.id}.json", backfill.to_json())
-
-
-def read_backfills(folder: Path) -> list[Backfill]:
-    """Return the backfills stored in `folder`, the newest first.
-
-    Raises RecordError with the name of an invalid file.
-    """
-    backfills = []
-    for path in folder.glob("*.json"):
-        try:
-            backfills.append(Backfill.from_json(read_json(path)))
-        except RecordError as error:
-            raise RecordError(
-                f"{path} is no backfill: {error}; remove it", path=path, reason=str(error)
-            ) from error
-    return sorted(backfills, key=lambda item: item.started_at, reverse=True)

@@ -97,7 +97,7 @@ def backfill_json(backfill: Backfill) -> dict[str, Any]:
     return {
         **backfill.to_json(),
         "stored_toolchain": toolchain_of(backfill),
-        "complete": backfill.next_index is None,
+        "complete": backfill.is_complete,
         "results": [
             {
                 "case": case.key,

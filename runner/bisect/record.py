@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from enum import StrEnum
-from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
-from compile_hud.db.errors import RecordError
-from compile_hud.db.records.codec import JSON_NAME, decode, encode
-from compile_hud.db.records.json_fields import get_value
+from compile_hud.db.records.codec import JSON_NAME
 from compile_hud.db.records.results import Case
 from compile_hud.runner.analysis.comparison.bisection import (
     BoundsVerdict,
@@ -22,12 +18,8 @@ from compile_hud.runner.analysis.comparison.bisection import (
     find_suspects,
     judge_bounds,
 )
-from compile_hud.runner.files.json_files import read_json
-from compile_hud.runner.protocol.files import write_json
+from compile_hud.runner.files.stored_searches import StoredSearch
 from compile_hud.runner.protocol.messages import MeasureSettings
-
-# 1: first version.
-BISECTION_VERSION = 1
 
 
 class RevisionAxis(StrEnum):
@@ -79,7 +71,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bisection:
+class Bisection(StoredSearch):
     """A search between the first of `revisions`, which is good, and the last, which is bad.
 
     `origin` is the source of the revisions, by texts that depend on the axis. `metric` is None for
@@ -88,8 +80,10 @@ class Bisection:
     for a search by hand. `spent_s` are the seconds of its launches.
     """
 
-    id: str
-    started_at: datetime
+    NOUN: ClassVar[str] = "bisection"
+    # 1: first version.
+    VERSION: ClassVar[int] = 1
+
     axis: RevisionAxis
     origin: Mapping[str, str]
     revisions: tuple[BisectRevision, ...]
@@ -103,6 +97,11 @@ class Bisection:
     check: Reading | None = None
     alert_id: str = ""
     spent_s: float = 0.0
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether it has a result."""
+        return self.ending is not None
 
     @property
     def suspects(self) -> Suspects:
@@ -138,39 +137,3 @@ class Bisection:
         if answer(evidence, bounds=self.ends) is not Mark.BAD:
             return BisectEnding.UNCONFIRMED
         return BisectEnding.FOUND if suspects.num_left == 1 else BisectEnding.RANGE
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the bisection as a JSON object."""
-        return {"schema_version": BISECTION_VERSION, **encode(self)}
-
-    @classmethod
-    def from_json(cls, document: Any) -> Bisection:
-        """Return the bisection that `document` describes; raise RecordError when it does not."""
-        version = get_value(document, "schema_version")
-        if version != BISECTION_VERSION:
-            raise RecordError(
-                f"schema_version is {version!r}, not {BISECTION_VERSION}", version=version
-            )
-        return decode(cls, document)
-
-
-def write_bisection(bisection: Bisection, *, folder: Path) -> None:
-    """Write `bisection` to `folder`, completely and synchronised to the disk; raise OSError."""
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / f"{bisection.id}.json", bisection.to_json())
-
-
-def read_bisections(folder: Path) -> list[Bisection]:
-    """Return the bisections stored in `folder`, the newest first.
-
-    Raises RecordError with the name of an invalid file.
-    """
-    bisections = []
-    for path in folder.glob("*.json"):
-        try:
-            bisections.append(Bisection.from_json(read_json(path)))
-        except RecordError as error:
-            raise RecordError(
-                f"{path} is no bisection: {error}; remove it", path=path, reason=str(error)
-            ) from error
-    return sorted(bisections, key=lambda item: item.started_at, reverse=True)

@@ -5,23 +5,17 @@ from __future__ import annotations
 import math
 import sys
 import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
 import click
 
-from compile_hud.db.errors import RecordError, StoreError
+from compile_hud.db.errors import StoreError
 from compile_hud.db.shared.text import counted
 from compile_hud.runner.alerting.notifier import make_planner
-from compile_hud.runner.backfill.record import (
-    Backfill,
-    BackfillLimits,
-    read_backfills,
-    write_backfill,
-)
+from compile_hud.runner.backfill.record import Backfill, BackfillLimits
 from compile_hud.runner.backfill.report import (
     backfill_json,
     closing_lines,
@@ -33,11 +27,12 @@ from compile_hud.runner.backfill.session import BackfillDependencies, measure_hi
 from compile_hud.runner.bisect.commit_comparison import pair_settings
 from compile_hud.runner.bisect.record import Bisection, Limits, RevisionAxis
 from compile_hud.runner.bisect.report import revision_text
-from compile_hud.runner.cli.bisect.command import (
-    LATEST,
+from compile_hud.runner.cli.bisect.command import BisectProgress
+from compile_hud.runner.cli.bisect.options import (
     REVISION_OPTIONS,
-    BisectProgress,
+    LimitOptions,
     limit_options,
+    resume_option,
 )
 from compile_hud.runner.cli.bisect.setup import (
     BisectOptions,
@@ -47,6 +42,7 @@ from compile_hud.runner.cli.bisect.setup import (
     find_revisions,
     open_revisions,
 )
+from compile_hud.runner.cli.bisect.stored import alone_in, find_search
 from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.option_types import Duration
@@ -56,15 +52,15 @@ from compile_hud.runner.cli.run.after_run import unless_stopped
 from compile_hud.runner.cli.tables import Column, print_table, stderr
 from compile_hud.runner.config.load import CURRENT_TOOLCHAIN
 from compile_hud.runner.detection.detect import detect
-from compile_hud.runner.errors import BisectError, JudgeProcessKilled
+from compile_hud.runner.errors import JudgeProcessKilled
 from compile_hud.runner.events import LogMessage, Notify
 from compile_hud.runner.execution.executor import CaseOrder
 from compile_hud.runner.execution.paired_launches import MIN_PAIRS
+from compile_hud.runner.files.stored_searches import write_search
 from compile_hud.runner.persistence.result_writer import ResultWriter
 from compile_hud.runner.persistence.store_check import check_takes_runs
 from compile_hud.runner.planning.plan import make_plan, plan_case
 from compile_hud.runner.scheduling.timetable import timetable_of
-from compile_hud.runner.system.locks import holder_text, immediate_lock
 from compile_hud.runner.workspace import Workspace
 
 DEFAULT_MAX_LAUNCHES = 40
@@ -97,12 +93,9 @@ _LIMIT_OPTIONS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _BackfillOptions:
+class _BackfillOptions(LimitOptions):
     """The limits of a backfill in the form of the options."""
 
-    floor: float
-    max_launches: int
-    step_minutes: float
     least: int
     fills: bool
 
@@ -126,14 +119,7 @@ class _BackfillOptions:
     metavar="TIME",
     help="Measure for so long, such as 30m or 2h. Default: until every segment is known.",
 )
-@click.option(
-    "--resume",
-    "resume_id",
-    metavar="ID",
-    is_flag=False,
-    flag_value=LATEST,
-    help="Continue a stopped backfill (the latest, or ID).",
-)
+@resume_option(Backfill.NOUN)
 @click.option("--dry-run", is_flag=True, help="List the revisions and the number to measure.")
 @json_option
 @with_workspace
@@ -154,17 +140,17 @@ def backfill(
     Each REVISION follows the one of --torch or --toolchain, the oldest first; commits are those
     from --good to --bad in --repo. It measures where the curve is uncertain, and stores the points.
     """
-    with _backfilling_alone(workspace):
+    with alone_in(_folder(workspace), f"backfilling in {workspace.config.state_dir}"):
         if resume_id is not None:
             if more or options.has_any() or cases.option_names():
                 raise click.UsageError("--resume goes on as it began: give it nothing else")
-            known = _find(resume_id, workspace=workspace)
+            known = find_search(Backfill, resume_id, folder=_folder(workspace))
         else:
             known = _begin(options.with_more(more), cases=cases, limits=limits, workspace=workspace)
         if dry_run:
             _print_plan(known, as_json=as_json)
             return
-        if known.next_index is not None:
+        if not known.is_complete:
             known = _measure(known, budget=budget, workspace=workspace)
     if as_json:
         print_json(backfill_json(known))
@@ -173,35 +159,8 @@ def backfill(
     sys.exit(int(not is_known(known)))
 
 
-@contextmanager
-def _backfilling_alone(workspace: Workspace) -> Iterator[None]:
-    def lock_error(pid: int | None) -> BisectError:
-        return BisectError(
-            f"{holder_text(pid)} is backfilling in {workspace.config.state_dir}; wait for it"
-        )
-
-    with immediate_lock(_folder(workspace) / ".lock", on_conflict=lock_error):
-        yield
-
-
 def _folder(workspace: Workspace) -> Path:
     return workspace.config.state_dir / "backfill"
-
-
-def _find(name: str, *, workspace: Workspace) -> Backfill:
-    try:
-        known = read_backfills(_folder(workspace))
-    except (OSError, RecordError) as error:
-        raise BisectError(f"cannot resume: {error}", reason=str(error)) from error
-    if name == LATEST:
-        matches = [item for item in known if item.next_index is not None]
-    else:
-        matches = [item for item in known if item.id.startswith(name)]
-    if not matches:
-        ids = ", ".join(item.id for item in known) or "none"
-        problem = "was stopped" if name == LATEST else f"is called {name!r}"
-        raise BisectError(f"no backfill here {problem}; there is {ids}")
-    return matches[0]
 
 
 def _begin(
@@ -264,7 +223,7 @@ def _measure(known: Backfill, *, budget: timedelta | None, workspace: Workspace)
             revisions=revisions,
             budget=budget,
             dependencies=BackfillDependencies(
-                keep=lambda item: write_backfill(item, folder=folder),
+                keep=lambda item: write_search(item, folder=folder),
                 points=writer,
                 lock_dir=workspace.lock_dir(),
                 machine=workspace.config.machine,
@@ -361,7 +320,7 @@ def _print(known: Backfill) -> None:
         print_table(columns, rows=level_rows(known, case.key))
     for line in closing_lines(known):
         echo(line)
-    if known.next_index is not None:
+    if not known.is_complete:
         what = (
             "every level had enough points for detection"
             if is_known(known)

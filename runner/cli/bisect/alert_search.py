@@ -30,13 +30,14 @@ from compile_hud.runner.bisect.alert_search import (
     plan_search,
     wants_search,
 )
-from compile_hud.runner.bisect.record import Bisection, read_bisections, write_bisection
+from compile_hud.runner.bisect.record import Bisection
 from compile_hud.runner.bisect.search import BisectDependencies
 from compile_hud.runner.bisect.search import bisect as search
 from compile_hud.runner.cli.bisect.setup import open_revisions
+from compile_hud.runner.cli.bisect.stored import alone_in
 from compile_hud.runner.errors import BisectError, LockUnavailable, SearchImpossible
 from compile_hud.runner.events import LogMessage, Notify
-from compile_hud.runner.system.locks import holder_text, immediate_lock
+from compile_hud.runner.files.stored_searches import read_searches, write_search
 from compile_hud.runner.toolchains.torch_releases import list_versions
 from compile_hud.runner.workspace import Workspace
 
@@ -59,14 +60,9 @@ def bisect_folder(workspace: Workspace) -> Path:
 def bisecting_alone(
     workspace: Workspace, *, error: Callable[[str], Exception] = BisectError
 ) -> Iterator[None]:
-    """Lock all bisections of this state directory: they share the folder of checkouts."""
-
-    def lock_error(pid: int | None) -> Exception:
-        return error(
-            f"{holder_text(pid)} is bisecting in {workspace.config.state_dir}; wait for it"
-        )
-
-    with immediate_lock(bisect_folder(workspace) / ".lock", on_conflict=lock_error):
+    """Lock all bisections of this state directory."""
+    activity = f"bisecting in {workspace.config.state_dir}"
+    with alone_in(bisect_folder(workspace), activity, error=error):
         yield
 
 
@@ -209,10 +205,10 @@ class AlertSearches:
     def _known(self, alert: Alert) -> Bisection:
         """Return the search of `alert` that was interrupted, or a new one."""
         try:
-            known = read_bisections(bisect_folder(self.workspace))
+            known = read_searches(Bisection, folder=bisect_folder(self.workspace))
         except (OSError, RecordError):
             known = []
-        started = [item for item in known if item.alert_id == alert.id and item.ending is None]
+        started = [item for item in known if item.alert_id == alert.id and not item.is_complete]
         if started:
             return started[0]
         return begin_alert(alert, workspace=self.workspace, versions_of=self.versions_of)
@@ -229,7 +225,7 @@ class AlertSearches:
 
         folder = bisect_folder(workspace)
         dependencies = BisectDependencies(
-            keep=lambda item: write_bisection(item, folder=folder),
+            keep=lambda item: write_search(item, folder=folder),
             lock_dir=workspace.lock_dir(),
             now=workspace.dependencies.now,
             notify=self.notify,

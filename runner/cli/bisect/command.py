@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import click
@@ -16,16 +15,11 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from compile_hud.db.errors import RecordError
 from compile_hud.runner.analysis.comparison.bisection import verdict_of
-from compile_hud.runner.analysis.comparison.runs import DEFAULT_FAIL_ABOVE
 from compile_hud.runner.analysis.confirmation.confirmation import change_pct
 from compile_hud.runner.bisect.record import (
     BisectEnding,
     Bisection,
-    Limits,
-    read_bisections,
-    write_bisection,
 )
 from compile_hud.runner.bisect.report import conclusion, error_bound, next_commands, repro
 from compile_hud.runner.bisect.search import METRICS_OF_SEARCH, BisectDependencies
@@ -37,97 +31,34 @@ from compile_hud.runner.cli.bisect.alert_search import (
     bisecting_alone,
     save_search,
 )
+from compile_hud.runner.cli.bisect.options import (
+    REVISION_OPTIONS,
+    LimitOptions,
+    limit_options,
+    resume_option,
+)
 from compile_hud.runner.cli.bisect.setup import BisectOptions, begin, open_revisions
-from compile_hud.runner.cli.completion.names import TOOLCHAIN
+from compile_hud.runner.cli.bisect.stored import find_search
 from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.help.next_steps import print_next
-from compile_hud.runner.cli.option_types import NearestChoice, Percentage
+from compile_hud.runner.cli.option_types import NearestChoice
 from compile_hud.runner.cli.options import CaseOptions, case_options
 from compile_hud.runner.cli.output import gather_options, json_option, print_json, with_workspace
 from compile_hud.runner.cli.tables import stderr
-from compile_hud.runner.errors import BisectError
 from compile_hud.runner.events import Event, LogMessage, PairLaunched
+from compile_hud.runner.files.stored_searches import write_search
 from compile_hud.runner.reporting.terminal_progress import TerminalProgress
 from compile_hud.runner.workspace import Workspace
 
-LATEST = "latest"
 DEFAULT_MAX_LAUNCHES = 80
 DEFAULT_STEP_MINUTES = 15.0
-REVISION_OPTIONS = (
-    click.option("--torch", metavar="V", multiple=True, help="A torch version, or a range: A..B."),
-    click.option("--nightly", "is_nightly", is_flag=True, help="Pre-releases count as well."),
-    click.option(
-        "--index-url", metavar="URL", help="The package index of torch. Default: pip's setting."
-    ),
-    click.option("--python", metavar="PATH", help="The Python to build on. Default: that of hud."),
-    click.option(
-        "--toolchain",
-        "toolchains",
-        type=TOOLCHAIN,
-        metavar="T",
-        multiple=True,
-        help="An existing toolchain; with --repo the one to measure in.",
-    ),
-    click.option(
-        "--repo",
-        "repository",
-        metavar="PATH",
-        type=click.Path(path_type=Path),
-        help="The git repository of a model of yours.",
-    ),
-    click.option("--good", metavar="REV", help="The good commit."),
-    click.option("--bad", metavar="REV", help="The bad commit."),
-)
-
-
-def limit_options(
-    step: str, *, floor_help: str, max_launches: int, step_minutes: float
-) -> tuple[Callable[[Any], Any], ...]:
-    """Return the options that limit a search; `step` is the noun for one measurement in it."""
-    return (
-        click.option(
-            "--floor",
-            type=Percentage(),
-            default=DEFAULT_FAIL_ABOVE,
-            metavar="PCT",
-            show_default="5%",
-            help=floor_help,
-        ),
-        click.option(
-            "--max-launches",
-            type=click.IntRange(min=2),
-            default=max_launches,
-            show_default=True,
-            metavar="N",
-            help=f"Launches a side and {step} at most.",
-        ),
-        click.option(
-            "--step-minutes",
-            type=click.FloatRange(min=0, min_open=True),
-            default=step_minutes,
-            show_default=True,
-            metavar="N",
-            help=f"Time limit of {'an' if step[0] in 'aeiou' else 'a'} {step} in minutes.",
-        ),
-    )
-
-
 _LIMIT_OPTIONS = limit_options(
     "step",
     floor_help="The smallest difference of the ends to search.",
     max_launches=DEFAULT_MAX_LAUNCHES,
     step_minutes=DEFAULT_STEP_MINUTES,
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _LimitOptions:
-    """The limits of a bisection in the form of the options."""
-
-    floor: float
-    max_launches: int
-    step_minutes: float
 
 
 @click.command(
@@ -147,21 +78,14 @@ class _LimitOptions:
 @click.option(
     "--metric", type=NearestChoice(METRICS_OF_SEARCH), metavar="M", help="Default: the main time."
 )
-@gather_options(_LimitOptions, name="limits", options=_LIMIT_OPTIONS)
+@gather_options(LimitOptions, name="limits", options=_LIMIT_OPTIONS)
 @click.option(
     "--alert",
     "alert_id",
     metavar="ID",
     help="Search the revision behind this alert, and store the result in it.",
 )
-@click.option(
-    "--resume",
-    "resume_id",
-    metavar="ID",
-    is_flag=False,
-    flag_value=LATEST,
-    help="Continue a stopped bisection (the latest, or ID).",
-)
+@resume_option(Bisection.NOUN)
 @json_option
 @with_workspace
 def bisect(
@@ -171,7 +95,7 @@ def bisect(
     options: BisectOptions,
     cases: CaseOptions,
     metric: str | None,
-    limits: _LimitOptions,
+    limits: LimitOptions,
     alert_id: str | None,
     resume_id: str | None,
     as_json: bool,
@@ -187,7 +111,7 @@ def bisect(
         if resume_id is not None:
             if is_named or alert_id is not None:
                 raise click.UsageError("--resume goes on as it began: give it nothing else")
-            known = _find(resume_id, workspace=workspace)
+            known = find_search(Bisection, resume_id, folder=bisect_folder(workspace))
         elif alert_id is not None:
             if is_named or metric is not None:
                 raise click.UsageError("--alert has its own case, metric and revisions")
@@ -197,10 +121,10 @@ def bisect(
                 options.with_more(more),
                 cases=cases,
                 metric=metric,
-                limits=_as_limits(limits),
+                limits=limits.limits,
                 workspace=workspace,
             )
-        if known.ending is None:
+        if not known.is_complete:
             known = _search(known, workspace=workspace)
             save_search(known, workspace=workspace)
     if as_json:
@@ -212,10 +136,10 @@ def bisect(
     sys.exit(int(known.ending is not BisectEnding.FOUND))
 
 
-def _of_alert(alert_id: str, *, limits: _LimitOptions, workspace: Workspace) -> Bisection:
+def _of_alert(alert_id: str, *, limits: LimitOptions, workspace: Workspace) -> Bisection:
     """Return the search for the revision behind an alert, with the limits that were typed."""
     known = begin_alert(find_alert(workspace.store(), alert_id), workspace=workspace)
-    typed = _as_limits(limits)
+    typed = limits.limits
     context = click.get_current_context()
     source = context.get_parameter_source("floor")
     has_floor = source is not None and source is not ParameterSource.DEFAULT
@@ -224,41 +148,17 @@ def _of_alert(alert_id: str, *, limits: _LimitOptions, workspace: Workspace) -> 
     return replace(known, limits=replace(typed, floor=floor), settings=settings)
 
 
-def _as_limits(limits: _LimitOptions) -> Limits:
-    return Limits(
-        floor=limits.floor,
-        max_launches=limits.max_launches,
-        step_s=60 * limits.step_minutes,
-    )
-
-
 def _search(known: Bisection, *, workspace: Workspace) -> Bisection:
     folder = bisect_folder(workspace)
     with BisectProgress(stderr(), now=workspace.dependencies.now) as progress:
         dependencies = BisectDependencies(
-            keep=lambda item: write_bisection(item, folder=folder),
+            keep=lambda item: write_search(item, folder=folder),
             lock_dir=workspace.lock_dir(),
             now=workspace.dependencies.now,
             notify=progress,
         )
         revisions = open_revisions(known, workspace=workspace, folder=folder, notify=progress)
         return search(known, revisions=revisions, dependencies=dependencies)
-
-
-def _find(name: str, *, workspace: Workspace) -> Bisection:
-    try:
-        known = read_bisections(bisect_folder(workspace))
-    except (OSError, RecordError) as error:
-        raise BisectError(f"cannot resume: {error}", reason=str(error)) from error
-    if name == LATEST:
-        unfinished = [item for item in known if item.ending is None]
-    else:
-        unfinished = [item for item in known if item.id.startswith(name)]
-    if not unfinished:
-        ids = ", ".join(item.id for item in known) or "none"
-        what = "was stopped" if name == LATEST else f"is called {name!r}"
-        raise BisectError(f"no bisection here {what}; there is {ids}")
-    return unfinished[0]
 
 
 def _to_json(known: Bisection) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +26,7 @@ from compile_hud.runner.bisect.worktrees import (
     find_root,
 )
 from compile_hud.runner.cli.bisect.command import BisectProgress
+from compile_hud.runner.cli.bisect.stored import alone_in
 from compile_hud.runner.cli.compare.sentences import (
     change_sentence,
     has_inconclusive,
@@ -46,7 +45,6 @@ from compile_hud.runner.execution.local_executor import executor_maker
 from compile_hud.runner.execution.paired_launches import PairLimits
 from compile_hud.runner.planning.plan import PlannedCase, find_names, make_plan
 from compile_hud.runner.run_requests import AUTO_DEVICE, RunRequest
-from compile_hud.runner.system.locks import holder_text, immediate_lock
 from compile_hud.runner.workspace import Workspace
 
 DEFAULT_MINUTES = 3.0
@@ -137,7 +135,10 @@ def measure_commits(
         case_s=60 * (options.minutes or DEFAULT_MINUTES),
     )
     folder = workspace.config.state_dir / "compare"
-    with _alone(folder), BisectProgress(stderr(), now=workspace.dependencies.now) as progress:
+    with (
+        alone_in(folder, f"comparing commits in {folder}"),
+        BisectProgress(stderr(), now=workspace.dependencies.now) as progress,
+    ):
         return compare_commits(
             commit_request,
             baseline=baseline,
@@ -244,17 +245,6 @@ def _commits(
             " since. Name two commits, or another --base"
         )
     return baseline, candidate
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Hold the lock of all comparisons here: they share the folder of checkouts."""
-
-    def lock_error(pid: int | None) -> BisectError:
-        return BisectError(f"{holder_text(pid)} is comparing commits in {folder}; wait for it")
-
-    with immediate_lock(folder / ".lock", on_conflict=lock_error):
-        yield
 
 
 def result_lines(comparison: CommitComparison, *, floor: float) -> list[str]:

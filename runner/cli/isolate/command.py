@@ -14,8 +14,10 @@ from compile_hud.runner.analysis.repro import case_options as options_of
 from compile_hud.runner.analysis.repro import glob_escape, isolate_command
 from compile_hud.runner.bisect.commit_comparison import pair_settings
 from compile_hud.runner.bisect.search import METRICS_OF_SEARCH
-from compile_hud.runner.cli.bisect.command import BisectProgress, limit_options
+from compile_hud.runner.cli.bisect.command import BisectProgress
+from compile_hud.runner.cli.bisect.options import LimitOptions, limit_options
 from compile_hud.runner.cli.bisect.setup import device_of, one_case
+from compile_hud.runner.cli.bisect.stored import alone_in
 from compile_hud.runner.cli.completion.names import TOOLCHAIN
 from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.help.examples import ExampleCommand
@@ -24,7 +26,6 @@ from compile_hud.runner.cli.option_types import NearestChoice
 from compile_hud.runner.cli.options import CaseOptions, case_options, make_run_requests
 from compile_hud.runner.cli.output import gather_options, json_option, print_json, with_workspace
 from compile_hud.runner.cli.tables import stderr
-from compile_hud.runner.errors import BisectError
 from compile_hud.runner.execution.executor import CaseOrder, Executor
 from compile_hud.runner.execution.local_executor import executor_maker
 from compile_hud.runner.isolate.isolation import (
@@ -37,7 +38,6 @@ from compile_hud.runner.isolate.isolation import (
 )
 from compile_hud.runner.isolate.report import answer_lines, has_more_to_find, is_answered
 from compile_hud.runner.planning.plan import find_names, make_plan
-from compile_hud.runner.system.locks import holder_text, immediate_lock
 from compile_hud.runner.workspace import Workspace
 
 DEFAULT_MAX_TOOLCHAINS = 12
@@ -62,13 +62,10 @@ _OPTIONS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _IsolateOptions:
+class _IsolateOptions(LimitOptions):
     """The limits of the search in the form of the options."""
 
-    floor: float
     max_toolchains: int
-    max_launches: int
-    step_minutes: float
 
 
 @click.command(
@@ -114,12 +111,8 @@ def isolate(
         workspace=workspace,
     )
     folder = config.state_dir / "isolate"
-
-    def lock_error(pid: int | None) -> BisectError:
-        return BisectError(f"{holder_text(pid)} is isolating in {config.state_dir}; wait for it")
-
     with (
-        immediate_lock(folder / ".lock", on_conflict=lock_error),
+        alone_in(folder, f"isolating in {config.state_dir}"),
         BisectProgress(stderr(), now=workspace.dependencies.now) as progress,
     ):
         try:

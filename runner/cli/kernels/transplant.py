@@ -8,14 +8,15 @@ from dataclasses import dataclass
 
 import click
 
-from compile_hud.runner.bisect.record import Limits
 from compile_hud.runner.cli.alerts.selection import find_alert
-from compile_hud.runner.cli.bisect.command import (
+from compile_hud.runner.cli.bisect.command import BisectProgress
+from compile_hud.runner.cli.bisect.options import (
     REVISION_OPTIONS,
-    BisectProgress,
+    LimitOptions,
     limit_options,
 )
 from compile_hud.runner.cli.bisect.setup import BisectOptions
+from compile_hud.runner.cli.bisect.stored import alone_in
 from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.kernels.transplant_sides import (
@@ -27,8 +28,6 @@ from compile_hud.runner.cli.kernels.transplant_sides import (
 from compile_hud.runner.cli.options import CaseOptions, case_options
 from compile_hud.runner.cli.output import gather_options, json_option, print_json, with_workspace
 from compile_hud.runner.cli.tables import stderr
-from compile_hud.runner.errors import BisectError
-from compile_hud.runner.system.locks import holder_text, immediate_lock
 from compile_hud.runner.transplant.experiment import (
     Transplantation,
     TransplantDependencies,
@@ -61,20 +60,10 @@ _OPTIONS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _TransplantOptions:
+class _TransplantOptions(LimitOptions):
     """The limits of the experiment in the form of the options."""
 
-    floor: float
-    max_launches: int
-    step_minutes: float
     max_kernels: int
-
-    @property
-    def limits(self) -> Limits:
-        """Return the limits as those of a bisection, without its metric."""
-        return Limits(
-            floor=self.floor, max_launches=self.max_launches, step_s=60 * self.step_minutes
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,14 +121,8 @@ def transplant_command(
     revisions. Kernels whose interface changed are refused.
     """
     folder = workspace.config.state_dir / "transplant"
-
-    def lock_error(pid: int | None) -> BisectError:
-        return BisectError(
-            f"{holder_text(pid)} is transplanting in {workspace.config.state_dir}; wait for it"
-        )
-
     with (
-        immediate_lock(folder / ".lock", on_conflict=lock_error),
+        alone_in(folder, f"transplanting in {workspace.config.state_dir}"),
         BisectProgress(stderr(), now=workspace.dependencies.now) as progress,
         _builds(names, stored, revisions, cases, limits, workspace, progress) as builds,
     ):
