@@ -23,21 +23,14 @@ from compile_hud.runner.backfill.stored_points import (
     run_of,
     times_of,
 )
+from compile_hud.runner.bisect.paired_steps import PairedSteps, resumable, search_limits
 from compile_hud.runner.bisect.report import change_text, revision_text
 from compile_hud.runner.bisect.revisions import Revisions, checkout_order, model_revision
-from compile_hud.runner.bisect.search import StepLimit
-from compile_hud.runner.errors import BisectError, RevisionUnusable, RunInterrupted
-from compile_hud.runner.events import LogMessage, Notify, PairLaunched
+from compile_hud.runner.errors import BisectError, RevisionUnusable
+from compile_hud.runner.events import LogMessage, Notify
 from compile_hud.runner.execution.executor import CaseOrder
-from compile_hud.runner.execution.paired_launches import (
-    MIN_PAIRS,
-    PairLimits,
-    PairResult,
-    PairSide,
-    measure_pair,
-)
+from compile_hud.runner.execution.paired_launches import PairResult, PairSide
 from compile_hud.runner.system.interrupts import Interrupts
-from compile_hud.runner.system.locks import device_lock
 
 
 class PointStore(Protocol):
@@ -83,7 +76,8 @@ def measure_history(
     `orders` are those of its cases. Raises BisectError if the anchor cannot be measured,
     ExecutorError if no worker host can be started, and RunInterrupted after a stop.
     """
-    with Interrupts() as interrupts:
+    command = f"hud backfill --resume {backfill.id}"
+    with resumable(command, revisions=revisions) as interrupts:
         session = _HistoryMeasurement(
             backfill,
             orders=orders,
@@ -91,13 +85,7 @@ def measure_history(
             dependencies=dependencies,
             interrupts=interrupts,
         )
-        try:
-            return session.run(budget)
-        except RunInterrupted as error:
-            text = f"stopped; `hud backfill --resume {backfill.id}` continues"
-            raise RunInterrupted(text) from error
-        finally:
-            revisions.close()
+        return session.run(budget)
 
 
 class _HistoryMeasurement:
@@ -116,12 +104,15 @@ class _HistoryMeasurement:
         self._orders = orders
         self._revisions = revisions
         self._dependencies = dependencies
-        self._interrupts = interrupts
         limits = backfill.limits
-        self._limits = PairLimits(
-            min_launches=min(MIN_PAIRS, limits.max_launches),
-            max_launches=limits.max_launches,
-            fail_above=limits.floor,
+        self._steps = PairedSteps(
+            limits=search_limits(floor=limits.floor, max_launches=limits.max_launches),
+            step_s=limits.step_s,
+            lock_dir=dependencies.lock_dir,
+            now=dependencies.now,
+            notify=dependencies.notify,
+            interrupts=interrupts,
+            cancel=revisions.cancel,
         )
 
     def run(self, budget: timedelta | None) -> Backfill:
@@ -173,46 +164,25 @@ class _HistoryMeasurement:
     def _measure_case(
         self, order: CaseOrder, *, anchor: PairSide, candidate: PairSide
     ) -> _CaseAtRevision:
-        case, notify, floor = order.case, self._dependencies.notify, self._known.limits.floor
-        limit = StepLimit(
-            self._known.limits.step_s, limits=self._limits, now=self._dependencies.now
-        )
+        case, floor = order.case, self._known.limits.floor
 
-        def is_enough(pair: PairResult, number: int) -> bool:
+        def is_clear(pair: PairResult) -> bool:
             reading = _read(pair)
             if reading.low is None or reading.high is None:
                 return True
-            is_known = reading.low > 0 and is_precise(reading.low, reading.high, floor=floor)
-            return is_known or limit.is_over(number)
+            return reading.low > 0 and is_precise(reading.low, reading.high, floor=floor)
 
-        num_pairs = 0
-
-        def on_pair(number: int) -> None:
-            nonlocal num_pairs
-            num_pairs = number
-            notify(PairLaunched(case=case, num_pairs=number))
-
-        with (
-            device_lock(case.device, lock_dir=self._dependencies.lock_dir, notify=notify),
-            self._interrupts.deferred(self._revisions.cancel),
-        ):
-            pair = measure_pair(
-                _of_case(anchor, order),
-                _of_case(candidate, order),
-                limits=self._limits,
-                on_pair=on_pair,
-                is_enough=is_enough,
-            )
-        # The results of a killed launch mean nothing.
-        if self._interrupts.were_requested():
-            raise RunInterrupted("stopped")
+        timed = self._steps.measure(
+            _of_case(anchor, order), _of_case(candidate, order), is_clear=is_clear
+        )
+        pair = timed.pair
         if pair.baseline.outcome is not Outcome.OK:
             raise BisectError(
                 f"{case.key} does not run at {self._name(ANCHOR_INDEX)}, which all revisions are"
                 f" compared with: {pair.baseline.reason or pair.baseline.outcome}",
                 case=case.key,
             )
-        reading = replace(_read(pair), num_pairs=num_pairs)
+        reading = replace(_read(pair), num_pairs=timed.num_pairs)
         self._remember_anchor(case.key, pair.baseline)
         factors = factor_of(pair.baseline, reference=self._known.anchor_s[case.key])
         if reading.ratio:

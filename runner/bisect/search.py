@@ -24,25 +24,18 @@ from compile_hud.runner.analysis.comparison.bisection import (
     num_answers,
     read_pair,
 )
-from compile_hud.runner.analysis.comparison.paired import looks
 from compile_hud.runner.analysis.comparison.runs import OUTCOME
 from compile_hud.runner.bisect.kernel_evidence import kernel_summary
+from compile_hud.runner.bisect.paired_steps import PairedSteps, resumable, search_limits
 from compile_hud.runner.bisect.record import BisectEnding, Bisection, BisectRevision, BisectStep
 from compile_hud.runner.bisect.report import answer_text, change_text, ends_text, revision_text
 from compile_hud.runner.bisect.revisions import Revisions, model_revision
-from compile_hud.runner.errors import BisectError, RevisionUnusable, RunInterrupted
-from compile_hud.runner.events import LogMessage, Notify, PairLaunched
+from compile_hud.runner.errors import BisectError, RevisionUnusable
+from compile_hud.runner.events import LogMessage, Notify
 from compile_hud.runner.execution.cold_cache_sessions import LAUNCHES_FROM_COLD, ColdCacheSessions
 from compile_hud.runner.execution.executor import CaseOrder
-from compile_hud.runner.execution.paired_launches import (
-    MIN_PAIRS,
-    PairLimits,
-    PairResult,
-    PairSide,
-    measure_pair,
-)
+from compile_hud.runner.execution.paired_launches import PairResult, PairSide
 from compile_hud.runner.system.interrupts import Interrupts
-from compile_hud.runner.system.locks import device_lock
 
 METRICS_OF_SEARCH = (OUTCOME, *(name for name, row in METRICS.items() if row.is_judged))
 
@@ -70,17 +63,12 @@ def bisect(
     Raises BisectError if an end cannot be measured, ExecutorError if no worker host can be started,
     and RunInterrupted after a stop. The state up to then is stored.
     """
-    with Interrupts() as interrupts:
+    command = f"hud bisect --resume {bisection.id}"
+    with resumable(command, revisions=revisions) as interrupts:
         search = _Search(
             bisection, revisions=revisions, dependencies=dependencies, interrupts=interrupts
         )
-        try:
-            return search.run()
-        except RunInterrupted as error:
-            text = f"stopped; `hud bisect --resume {bisection.id}` continues"
-            raise RunInterrupted(text) from error
-        finally:
-            revisions.close()
+        return search.run()
 
 
 class _Search:
@@ -97,13 +85,20 @@ class _Search:
         self._known = bisection
         self._revisions = revisions
         self._dependencies = dependencies
-        self._interrupts = interrupts
         self._last = len(bisection.revisions) - 1
-        self._limits = PairLimits(
-            min_launches=min(MIN_PAIRS, bisection.limits.max_launches),
-            max_launches=bisection.limits.max_launches,
-            fail_above=bisection.limits.floor,
-            num_cases=num_answers(len(bisection.revisions)),
+        limits = bisection.limits
+        self._steps = PairedSteps(
+            limits=search_limits(
+                floor=limits.floor,
+                max_launches=limits.max_launches,
+                num_cases=num_answers(len(bisection.revisions)),
+            ),
+            step_s=limits.step_s,
+            lock_dir=dependencies.lock_dir,
+            now=dependencies.now,
+            notify=dependencies.notify,
+            interrupts=interrupts,
+            cancel=revisions.cancel,
         )
 
     def run(self) -> Bisection:
@@ -204,42 +199,17 @@ class _Search:
         metric: str | None,
         is_clear: Callable[[Reading], bool],
     ) -> Reading:
-        case, notify = self._known.case, self._dependencies.notify
-        limit = StepLimit(
-            self._known.limits.step_s, limits=self._limits, now=self._dependencies.now
+        timed = self._steps.measure(
+            _with_fresh_sessions(baseline, metric),
+            _with_fresh_sessions(candidate, metric),
+            is_clear=lambda pair: is_clear(_read(pair, metric)),
         )
-
-        def is_enough(pair: PairResult, number: int) -> bool:
-            return is_clear(_read(pair, metric)) or limit.is_over(number)
-
-        with (
-            device_lock(case.device, lock_dir=self._dependencies.lock_dir, notify=notify),
-            self._interrupts.deferred(self._revisions.cancel),
-        ):
-            num_pairs, started_at = 0, self._dependencies.now()
-
-            def on_pair(number: int) -> None:
-                nonlocal num_pairs
-                num_pairs = number
-                notify(PairLaunched(case=case, num_pairs=number))
-
-            pair = measure_pair(
-                _with_fresh_sessions(baseline, metric),
-                _with_fresh_sessions(candidate, metric),
-                limits=self._limits,
-                on_pair=on_pair,
-                is_enough=is_enough,
-            )
-            spent_s = (self._dependencies.now() - started_at).total_seconds()
-        # The results of a killed launch mean nothing.
-        if self._interrupts.were_requested():
-            raise RunInterrupted("stopped")
-        self._known = replace(self._known, spent_s=self._known.spent_s + spent_s)
-        reading = _read(pair, metric)
-        kernels = kernel_summary(pair, is_slower=(reading.ratio or 1.0) > 1)
+        self._known = replace(self._known, spent_s=self._known.spent_s + timed.took_s)
+        reading = _read(timed.pair, metric)
+        kernels = kernel_summary(timed.pair, is_slower=(reading.ratio or 1.0) > 1)
         return replace(
             reading,
-            num_pairs=num_pairs,
+            num_pairs=timed.num_pairs,
             kernels=kernels,
             model_code=_code_change(baseline.order, candidate.order),
         )
@@ -264,22 +234,6 @@ class _Search:
 
     def _say(self, text: str) -> None:
         self._dependencies.notify(LogMessage(text=text))
-
-
-class StepLimit:
-    """The time limit of one step: no further look starts if it would end too late."""
-
-    def __init__(self, step_s: float, *, limits: PairLimits, now: Callable[[], datetime]) -> None:
-        self._step_s = step_s
-        self._looks = looks(limits.min_launches, limits.max_launches)
-        self._now = now
-        self._started_at = now()
-
-    def is_over(self, num_pairs: int) -> bool:
-        """Return whether the pairs up to the next look would exceed the time limit."""
-        following = next((look for look in self._looks if look > num_pairs), num_pairs)
-        spent_s = (self._now() - self._started_at).total_seconds()
-        return spent_s * following / num_pairs > self._step_s
 
 
 def _read(pair: PairResult, metric: str | None) -> Reading:

@@ -22,18 +22,12 @@ from compile_hud.runner.analysis.comparison.bisection import (
     read_pair,
 )
 from compile_hud.runner.analysis.comparison.runs import OUTCOME
+from compile_hud.runner.bisect.paired_steps import PairedSteps, search_limits
 from compile_hud.runner.bisect.report import change_text
-from compile_hud.runner.bisect.search import StepLimit
-from compile_hud.runner.errors import BisectError, ExecutorError, RevisionUnusable, RunInterrupted
-from compile_hud.runner.events import LogMessage, Notify, PairLaunched
+from compile_hud.runner.errors import BisectError, ExecutorError, RevisionUnusable
+from compile_hud.runner.events import LogMessage, Notify
 from compile_hud.runner.execution.executor import CaseOrder, Executor
-from compile_hud.runner.execution.paired_launches import (
-    MIN_PAIRS,
-    PairLimits,
-    PairResult,
-    PairSide,
-    measure_pair,
-)
+from compile_hud.runner.execution.paired_launches import PairResult, PairSide
 from compile_hud.runner.isolate.environments import (
     Difference,
     DifferenceKind,
@@ -47,7 +41,6 @@ from compile_hud.runner.isolate.environments import (
 from compile_hud.runner.isolate.mixtures import build_mixture
 from compile_hud.runner.isolate.shares import FoundShare, Position, ShareSearch
 from compile_hud.runner.system.interrupts import Interrupts
-from compile_hud.runner.system.locks import device_lock
 
 # Half of the width of a position's interval at which more launches add nothing to the answer.
 _TARGET_SHARE = 0.1
@@ -150,16 +143,18 @@ class _MixtureMeasurement:
     ) -> None:
         self._request = request
         self._dependencies = dependencies
-        self._interrupts = interrupts
         self._executors: dict[str, Executor] = {}
         self._unusable: list[Unusable] = []
         # The number of each mixture, by its differences from the first toolchain.
         self._mixtures: dict[tuple[Difference, ...], int] = {}
-        self._limits = PairLimits(
-            min_launches=min(MIN_PAIRS, request.max_launches),
-            max_launches=request.max_launches,
-            fail_above=request.floor,
-            num_cases=1,
+        self._steps = PairedSteps(
+            limits=search_limits(floor=request.floor, max_launches=request.max_launches),
+            step_s=request.step_s,
+            lock_dir=dependencies.lock_dir,
+            now=dependencies.now,
+            notify=dependencies.notify,
+            interrupts=interrupts,
+            cancel=self._cancel,
         )
 
     def run(self) -> Isolation:
@@ -297,34 +292,12 @@ class _MixtureMeasurement:
         is_clear: Callable[[Reading], bool],
         metric: str | None = None,
     ) -> tuple[PairResult, Reading]:
-        case, dependencies = self._request.case, self._dependencies
-        limit = StepLimit(self._request.step_s, limits=self._limits, now=dependencies.now)
-
         def read(pair: PairResult) -> Reading:
             name = metric or self._request.metric
             return read_pair(pair.baseline, pair.candidate, rows=pair.rows, metric=name)
 
-        def is_enough(pair: PairResult, number: int) -> bool:
-            return is_clear(read(pair)) or limit.is_over(number)
-
-        num_pairs = 0
-
-        def on_pair(number: int) -> None:
-            nonlocal num_pairs
-            num_pairs = number
-            dependencies.notify(PairLaunched(case=case, num_pairs=number))
-
-        with (
-            device_lock(case.device, lock_dir=dependencies.lock_dir, notify=dependencies.notify),
-            self._interrupts.deferred(self._cancel),
-        ):
-            pair = measure_pair(
-                baseline, candidate, limits=self._limits, on_pair=on_pair, is_enough=is_enough
-            )
-        # The results of a killed launch mean nothing.
-        if self._interrupts.were_requested():
-            raise RunInterrupted(_STOPPED)
-        return pair, replace(read(pair), num_pairs=num_pairs)
+        timed = self._steps.measure(baseline, candidate, is_clear=lambda pair: is_clear(read(pair)))
+        return timed.pair, replace(read(timed.pair), num_pairs=timed.num_pairs)
 
     def _side(self, name: str, python: Path, *, order: CaseOrder) -> PairSide:
         """Return a toolchain, started; raise ExecutorError."""
