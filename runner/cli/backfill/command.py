@@ -38,15 +38,15 @@ from compile_hud.runner.cli.bisect.setup import (
     BisectOptions,
     check_model,
     check_toolchains,
-    device_of,
     find_revisions,
     open_revisions,
+    plan_cases,
 )
 from compile_hud.runner.cli.bisect.stored import alone_in, find_search
 from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.option_types import Duration
-from compile_hud.runner.cli.options import CaseOptions, case_options, make_run_requests
+from compile_hud.runner.cli.options import CaseOptions, case_options
 from compile_hud.runner.cli.output import gather_options, json_option, print_json, with_workspace
 from compile_hud.runner.cli.run.after_run import unless_stopped
 from compile_hud.runner.cli.tables import Column, print_table, stderr
@@ -59,7 +59,7 @@ from compile_hud.runner.execution.paired_launches import MIN_PAIRS
 from compile_hud.runner.files.stored_searches import write_search
 from compile_hud.runner.persistence.result_writer import ResultWriter
 from compile_hud.runner.persistence.store_check import check_takes_runs
-from compile_hud.runner.planning.plan import make_plan, plan_case
+from compile_hud.runner.planning.plan import plan_case
 from compile_hud.runner.scheduling.timetable import timetable_of
 from compile_hud.runner.workspace import Workspace
 
@@ -170,18 +170,10 @@ def _begin(
 
     Raises UsageError, UnknownNameError and BisectError where there is nothing to measure.
     """
-    axis, config = options.axis, workspace.config
+    axis = options.axis
     toolchain = options.toolchains[0] if options.toolchains else CURRENT_TOOLCHAIN
     check_toolchains(options.toolchains, workspace=workspace)
-    request = make_run_requests(
-        cases, toolchains=(toolchain,), workspace=workspace, has_references=False
-    )[0]
-    plan = make_plan(
-        request.suite.selection,
-        catalog=config.catalog,
-        variants=config.variants,
-        device=device_of(cases.device, workspace=workspace),
-    )
+    plan, settings = plan_cases(cases, toolchain=toolchain, workspace=workspace)
     origin, revisions = find_revisions(options, axis=axis, planned=plan[0])
     if axis is RevisionAxis.COMMIT:
         for planned in plan[1:]:
@@ -195,7 +187,7 @@ def _begin(
         revisions=revisions,
         cases=tuple(planned.case for planned in plan),
         toolchain=toolchain,
-        settings=pair_settings(request.suite.settings(config.measure), case_s=step_s),
+        settings=pair_settings(settings, case_s=step_s),
         limits=BackfillLimits(
             floor=limits.floor,
             max_launches=limits.max_launches,

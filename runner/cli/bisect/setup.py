@@ -22,6 +22,7 @@ from compile_hud.runner.events import Notify
 from compile_hud.runner.execution.executor import CaseOrder, Executor
 from compile_hud.runner.execution.local_executor import executor_maker
 from compile_hud.runner.planning.plan import PlannedCase, find_names, make_plan, plan_case
+from compile_hud.runner.protocol.messages import MeasureSettings
 from compile_hud.runner.run_requests import AUTO_DEVICE
 from compile_hud.runner.toolchains.torch_releases import (
     TorchSource,
@@ -95,20 +96,9 @@ def begin(
     axis = options.axis
     toolchain = options.toolchains[0] if options.toolchains else CURRENT_TOOLCHAIN
     check_toolchains(options.toolchains, workspace=workspace)
-    request = make_run_requests(
-        cases, toolchains=(toolchain,), workspace=workspace, has_references=False
-    )[0]
-    device = device_of(cases.device, workspace=workspace)
-    planned = one_case(
-        make_plan(
-            request.suite.selection,
-            catalog=workspace.config.catalog,
-            variants=workspace.config.variants,
-            device=device,
-        )
-    )
+    plan, settings = plan_cases(cases, toolchain=toolchain, workspace=workspace)
+    planned = one_case(plan)
     origin, revisions = find_revisions(options, axis=axis, planned=planned)
-    settings = request.suite.settings(workspace.config.measure)
     return Bisection(
         id=uuid.uuid4().hex[:12],
         started_at=workspace.dependencies.now(),
@@ -121,6 +111,36 @@ def begin(
         settings=replace(settings, timeout_s=max(settings.timeout_s, limits.step_s)),
         metric=metric,
         limits=limits,
+    )
+
+
+def plan_cases(
+    cases: CaseOptions, *, toolchain: str, workspace: Workspace
+) -> tuple[Sequence[PlannedCase], MeasureSettings]:
+    """Return the cases that the options select, and the settings of their suite.
+
+    Raises UnknownNameError and ConfigError.
+    """
+    config = workspace.config
+    (request,) = make_run_requests(
+        cases, toolchains=(toolchain,), workspace=workspace, has_references=False
+    )
+    plan = make_plan(
+        request.suite.selection,
+        catalog=config.catalog,
+        variants=config.variants,
+        device=device_of(cases.device, workspace=workspace),
+    )
+    return plan, request.suite.settings(config.measure)
+
+
+def case_executor(python: Path, order: CaseOrder, *, workspace: Workspace) -> Executor:
+    """Return an executor that launches the case of `order` under an interpreter."""
+    return executor_maker(workspace.dependencies.make_executor)(
+        python=python,
+        state_dir=workspace.config.state_dir,
+        device=order.case.device,
+        num_threads=order.settings.num_threads,
     )
 
 
@@ -202,7 +222,7 @@ def open_revisions(
 
     Raises UnknownNameError for a model or toolchain that is not there any more.
     """
-    config, dependencies = workspace.config, workspace.dependencies
+    config = workspace.config
     planned = plan_case(
         known.case,
         catalog=config.catalog,
@@ -213,12 +233,7 @@ def open_revisions(
     )
 
     def make_executor(python: Path) -> Executor:
-        return executor_maker(dependencies.make_executor)(
-            python=python,
-            state_dir=config.state_dir,
-            device=known.case.device,
-            num_threads=known.settings.num_threads,
-        )
+        return case_executor(python, order, workspace=workspace)
 
     names = [revision.name for revision in known.revisions]
     if known.axis is RevisionAxis.COMMIT:

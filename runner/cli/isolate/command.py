@@ -16,18 +16,17 @@ from compile_hud.runner.bisect.commit_comparison import pair_settings
 from compile_hud.runner.bisect.search import METRICS_OF_SEARCH
 from compile_hud.runner.cli.bisect.command import BisectProgress
 from compile_hud.runner.cli.bisect.options import LimitOptions, limit_options
-from compile_hud.runner.cli.bisect.setup import device_of, one_case
+from compile_hud.runner.cli.bisect.setup import case_executor, one_case, plan_cases
 from compile_hud.runner.cli.bisect.stored import alone_in
 from compile_hud.runner.cli.completion.names import TOOLCHAIN
 from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.help.next_steps import print_next
 from compile_hud.runner.cli.option_types import NearestChoice
-from compile_hud.runner.cli.options import CaseOptions, case_options, make_run_requests
+from compile_hud.runner.cli.options import CaseOptions, case_options
 from compile_hud.runner.cli.output import gather_options, json_option, print_json, with_workspace
 from compile_hud.runner.cli.tables import stderr
-from compile_hud.runner.execution.executor import CaseOrder, Executor
-from compile_hud.runner.execution.local_executor import executor_maker
+from compile_hud.runner.execution.executor import CaseOrder
 from compile_hud.runner.isolate.isolation import (
     IsolateDependencies,
     IsolateRequest,
@@ -37,7 +36,7 @@ from compile_hud.runner.isolate.isolation import (
     isolate as find_causes,
 )
 from compile_hud.runner.isolate.report import answer_lines, has_more_to_find, is_answered
-from compile_hud.runner.planning.plan import find_names, make_plan
+from compile_hud.runner.planning.plan import find_names
 from compile_hud.runner.workspace import Workspace
 
 DEFAULT_MAX_TOOLCHAINS = 12
@@ -119,7 +118,9 @@ def isolate(
             isolation = find_causes(
                 request,
                 dependencies=IsolateDependencies(
-                    make_executor=lambda python: _executor(python, request, workspace),
+                    make_executor=lambda python: case_executor(
+                        python, request.order, workspace=workspace
+                    ),
                     folder=folder,
                     lock_dir=workspace.lock_dir(),
                     now=workspace.dependencies.now,
@@ -159,20 +160,10 @@ def _request(
     limits: _IsolateOptions,
     workspace: Workspace,
 ) -> IsolateRequest:
-    config = workspace.config
-    run = make_run_requests(
-        cases, toolchains=(toolchain,), workspace=workspace, has_references=False
-    )[0]
-    planned = one_case(
-        make_plan(
-            run.suite.selection,
-            catalog=config.catalog,
-            variants=config.variants,
-            device=device_of(cases.device, workspace=workspace),
-        )
-    )
+    plan, settings = plan_cases(cases, toolchain=toolchain, workspace=workspace)
+    planned = one_case(plan)
     step_s = 60 * limits.step_minutes
-    settings = pair_settings(run.suite.settings(config.measure), case_s=step_s)
+    settings = pair_settings(settings, case_s=step_s)
     before, after = pythons
     return IsolateRequest(
         order=CaseOrder(
@@ -188,13 +179,4 @@ def _request(
         max_toolchains=limits.max_toolchains,
         max_launches=limits.max_launches,
         step_s=step_s,
-    )
-
-
-def _executor(python: Path, request: IsolateRequest, workspace: Workspace) -> Executor:
-    return executor_maker(workspace.dependencies.make_executor)(
-        python=python,
-        state_dir=workspace.config.state_dir,
-        device=request.case.device,
-        num_threads=request.order.settings.num_threads,
     )

@@ -24,14 +24,13 @@ from compile_hud.runner.analysis.kernels.grouping import GENERATED
 from compile_hud.runner.analysis.stats.estimates import Estimate
 from compile_hud.runner.bisect.commit_comparison import pair_settings
 from compile_hud.runner.bisect.record import Limits
-from compile_hud.runner.cli.bisect.setup import BisectOptions, begin, open_revisions
+from compile_hud.runner.cli.bisect.setup import BisectOptions, begin, case_executor, open_revisions
 from compile_hud.runner.cli.kernels.commands import find_kernels
 from compile_hud.runner.cli.options import CaseOptions
 from compile_hud.runner.errors import BisectError
 from compile_hud.runner.events import LogMessage, Notify
 from compile_hud.runner.execution.environment import compares, revision
 from compile_hud.runner.execution.executor import CaseOrder, Executor
-from compile_hud.runner.execution.local_executor import executor_maker
 from compile_hud.runner.execution.paired_launches import PairSide
 from compile_hud.runner.planning.plan import plan_case
 from compile_hud.runner.transplant.experiment import KnownBuild
@@ -205,12 +204,7 @@ def _open(
             " builds with --toolchain",
             toolchain=name,
         )
-    executor = executor_maker(workspace.dependencies.make_executor)(
-        python=config.toolchains[name],
-        state_dir=config.state_dir,
-        device=order.case.device,
-        num_threads=order.settings.num_threads,
-    )
+    executor = case_executor(config.toolchains[name], order, workspace=workspace)
     stack.callback(executor.close)
     return executor, {**executor.open(), "num_threads": order.settings.num_threads}
 
