@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import ColumnElement, and_, select, tuple_
 
@@ -19,11 +19,27 @@ from compile_hud.db.records.results import Case, CaseResult, Run, RunDocument
 from compile_hud.db.records.summaries import ResultSummary, Sample
 from compile_hud.db.rows.columns import read_rows, read_rows_of_each
 from compile_hud.db.rows.kernels import read_kernels, with_kernels
+from compile_hud.db.rows.plans import read_runs
 from compile_hud.db.rows.results import read_results
-from compile_hud.db.rows.sql_expressions import FEW, does_count, last_results, with_case
+from compile_hud.db.rows.sql_expressions import (
+    FEW,
+    does_count,
+    is_of_runs,
+    last_results,
+    with_case,
+)
 from compile_hud.db.rows.summaries import read_measurement_summaries, result_summary
-from compile_hud.db.schema.tables import CaseResultTable, KernelTable, SampleTable
+from compile_hud.db.schema.tables import (
+    CaseResultTable,
+    CaseTable,
+    KernelTable,
+    RunTable,
+    SampleTable,
+)
 from compile_hud.db.store import Store
+
+# Variants of a case differ in none of them.
+_VARIANT_FIELDS: Final = ("model", "phase", "shape", "dtype", "device")
 
 
 def load_document(
@@ -32,7 +48,7 @@ def load_document(
     """Return a run with its results and all samples, in plan order; `run_id` as in `load_run`.
 
     Kernels and their code are most of the data; they are left out unless `has_kernels`. With
-    `case_key` it has the variants of one case alone, as in `load_profiled_document`.
+    `case_key` it has the variants of one case alone, as in `load_variants`.
     """
     with store.read() as connection:
         run = read_run(connection, run_id, store=store.name)
@@ -43,22 +59,52 @@ def load_document(
     return RunDocument(run=run, results=tuple(sorted(results, key=plan_order(run))))
 
 
-def load_profiled_document(store: Store, run_id: str, *, case_key: str = "") -> RunDocument:
-    """Return a run with medians and kernels, without samples; `run_id` as in `load_run`.
+def load_profiled_document(store: Store, run_id: str) -> RunDocument:
+    """Return a run with medians and kernels, without samples and code; `run_id` as in `load_run`.
 
-    With `case_key` it has the variants of one case alone, with their code: the results of the same
-    model, phase, shape, dtype and device. The code of a whole run is most of its data.
+    The code of a whole run is most of its data.
     """
     with store.read() as connection:
         run = read_run(connection, run_id, store=store.name)
-        last = last_results(CaseResultTable.c.run_id == run.id, *_is_variant_of(case_key))
+        last = last_results(CaseResultTable.c.run_id == run.id)
         results = read_results(connection, last, has_samples=False)
-        if case_key:
-            results = with_kernels(connection, results, stored=last)
-        else:
-            kernels = read_kernels(connection, [KernelTable.c.result_id.in_(select(last.c.id))])
-            results = [replace(item, kernels=kernels.get(item.id, ())) for item in results]
+        kernels = read_kernels(connection, [KernelTable.c.result_id.in_(select(last.c.id))])
+    results = [replace(item, kernels=kernels.get(item.id, ())) for item in results]
     return RunDocument(run=run, results=tuple(sorted(results, key=plan_order(run))))
+
+
+def load_variants(store: Store, names: Collection[tuple[str, str]]) -> dict[str, RunDocument]:
+    """Return runs by id, each with the variants of its cases in `names`, in one transaction.
+
+    `names` are ids of runs and keys of cases. Variants have the same model, phase, shape, dtype and
+    device. They come with medians, kernels and code, without samples; unknown runs are left out.
+    """
+    if not names:
+        return {}
+    run_ids = {run_id for run_id, _ in names}
+    columns = (CaseResultTable.c.run_id, *(CaseTable.c[name] for name in _VARIANT_FIELDS))
+    values = {(run_id, *_variant_values(case_key)) for run_id, case_key in names}
+    with store.read() as connection:
+        runs = read_runs(connection, select(RunTable).where(RunTable.c.id.in_(run_ids)))
+        last = last_results(
+            is_of_runs([(run.id, run.started_at) for run in runs]),
+            CaseTable.c.key == CaseResultTable.c.case_key,
+            tuple_(*columns).in_(sorted(values)),
+        )
+        results = read_results(connection, last, has_samples=False)
+        results = with_kernels(connection, results, stored=last)
+    by_run: dict[str, list[CaseResult]] = defaultdict(list)
+    for result in results:
+        by_run[result.run_id].append(result)
+    return {
+        run.id: RunDocument(run=run, results=tuple(sorted(by_run[run.id], key=plan_order(run))))
+        for run in runs
+    }
+
+
+def _variant_values(case_key: str) -> tuple[str, ...]:
+    case = Case.parse_key(case_key)
+    return tuple(str(getattr(case, name)) for name in _VARIANT_FIELDS)
 
 
 def _is_variant_of(case_key: str) -> list[ColumnElement[bool]]:

@@ -6,11 +6,10 @@ Findings are derived from what the store has, so the answer needs no table of it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import cache
 from typing import Any
 
-from compile_hud.db.errors import NotFoundError
-from compile_hud.db.queries.results import load_profiled_document
+from compile_hud.db.queries.results import load_variants
 from compile_hud.db.records.alerts import OUTCOME, Alert
 from compile_hud.db.records.findings import Finding
 from compile_hud.db.store import Store
@@ -19,29 +18,31 @@ from compile_hud.runner.analysis.findings.documents import new_findings
 
 def alert_findings(alerts: Sequence[Alert], *, store: Store) -> dict[str, list[dict[str, Any]]]:
     """Return the new findings of each alert as JSON, by its id."""
+    pairs = {
+        alert.id: (alert.last_good.run_id, alert.first_bad.run_id, alert.case.key)
+        for alert in alerts
+        if alert.last_good is not None and alert.metric != OUTCOME
+    }
+    names = {(run_id, key) for *run_ids, key in pairs.values() for run_id in run_ids}
+    documents = load_variants(store, names)
+
     # The alerts of a case on several metrics have the same two runs.
-    of_pair = lru_cache(maxsize=None)(partial(_of_pair, store))
-    findings = {
-        alert.id: ()
-        if alert.last_good is None or alert.metric == OUTCOME
-        else of_pair(alert.last_good.run_id, alert.first_bad.run_id, alert.case.key)
+    @cache
+    def of_pair(good_id: str, bad_id: str, key: str) -> tuple[Finding, ...]:
+        # Pruning removes a run, and the alert remains.
+        if not {good_id, bad_id} <= documents.keys():
+            return ()
+        return new_findings(documents[good_id], documents[bad_id], case_key=key)
+
+    return {
+        alert.id: [item.to_json() for item in of_pair(*pairs[alert.id])]
+        if alert.id in pairs
+        else []
         for alert in alerts
     }
-    return {name: [item.to_json() for item in items] for name, items in findings.items()}
 
 
 def finding_codes(alerts: Sequence[Alert], *, store: Store) -> dict[str, tuple[str, ...]]:
     """Return the codes of the new findings of each alert, by its id."""
     findings = alert_findings(alerts, store=store)
     return {name: tuple(item["code"] for item in items) for name, items in findings.items()}
-
-
-def _of_pair(store: Store, good_id: str, bad_id: str, key: str) -> tuple[Finding, ...]:
-    try:
-        good, bad = (
-            load_profiled_document(store, name, case_key=key) for name in (good_id, bad_id)
-        )
-    except NotFoundError:
-        # Pruning removed a run, and the alert remains.
-        return ()
-    return new_findings(good, bad, case_key=key)

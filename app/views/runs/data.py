@@ -12,13 +12,16 @@ from compile_hud.app.data.latest_results import load_machine_moves
 from compile_hud.app.data.page_records import RunPage
 from compile_hud.app.data.store import StoreVersion
 from compile_hud.app.views.runs.shape_sweep import SweepValues, Swept, SweptShape
-from compile_hud.db.errors import NotFoundError
 from compile_hud.db.jobs.live_log import STATE_VARIABLE, LiveLog, find_live_log
 from compile_hud.db.jobs.queue import get_live_log
 from compile_hud.db.queries.alerts import (
     load_alerts_since,
 )
-from compile_hud.db.queries.results import load_profiled_document, load_result_summaries
+from compile_hud.db.queries.results import (
+    load_profiled_document,
+    load_result_summaries,
+    load_variants,
+)
 from compile_hud.db.queries.runs import load_run
 from compile_hud.db.records.alerts import OUTCOME, Alert
 from compile_hud.db.records.findings import Finding
@@ -43,21 +46,17 @@ def load_new_findings(alert: Alert) -> Findings:
 
 @cached_read
 def _new_findings(at: StoreVersion, good_id: str, bad_id: str, case_key: str) -> Findings:
-    try:
-        good, bad = (
-            load_profiled_document(at.store, name, case_key=case_key) for name in (good_id, bad_id)
-        )
-    except NotFoundError:
+    documents = load_variants(at.store, [(good_id, case_key), (bad_id, case_key)])
+    if not {good_id, bad_id} <= documents.keys():
         return ()
-    return new_findings(good, bad, case_key=case_key)
+    return new_findings(documents[good_id], documents[bad_id], case_key=case_key)
 
 
 @cached_read
 def load_case_findings(at: StoreVersion, run_id: str, case_key: str) -> Findings:
     """Return the findings of a case in a run, none if the run was pruned or lacks the case."""
-    try:
-        document = load_profiled_document(at.store, run_id, case_key=case_key)
-    except NotFoundError:
+    document = load_variants(at.store, [(run_id, case_key)]).get(run_id)
+    if document is None:
         return ()
     result = next((item for item in document.results if item.case.key == case_key), None)
     return () if result is None else case_findings(document, result)

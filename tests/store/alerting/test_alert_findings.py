@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
-import pytest
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
 
 from compile_hud.db.ingest.results import put_documents
-from compile_hud.db.queries.results import load_profiled_document
-from compile_hud.db.records.alerts import OUTCOME
+from compile_hud.db.queries.results import load_profiled_document, load_variants
+from compile_hud.db.records.alerts import OUTCOME, Alert
 from compile_hud.db.records.kernels import KernelSource
 from compile_hud.db.records.results import Case, RunDocument
 from compile_hud.db.store import Store
-from compile_hud.runner.alerting import alert_findings as module
 from compile_hud.runner.alerting.alert_findings import alert_findings
 from tests.support.builders import (
     START,
@@ -55,31 +57,56 @@ def test_a_finding_of_the_first_bad_run_alone_is_new(store: Store) -> None:
         make_alert("faster", case=CASE, last_good=refs["first_bad"], first_bad=refs["last_good"]),
         make_alert("failed", case=CASE, metric=OUTCOME, **refs),
         make_alert("new", case=CASE, first_bad=refs["first_bad"], last_good=None),
-        make_alert("pruned", case=CASE, first_bad=make_run_ref(make_run("gone")), last_good=None),
     ]
     rows = alert_findings(alerts, store=store)
     assert [item["code"] for item in rows["slower"]] == ["dtype-conversions"]
-    assert [rows[name] for name in ("faster", "failed", "new", "pruned")] == [[], [], [], []]
+    assert [rows[name] for name in ("faster", "failed", "new")] == [[], [], []]
 
 
-def test_alerts_of_one_pair_of_runs_load_them_once(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+def test_the_findings_of_many_alerts_are_read_in_as_few_statements_as_those_of_one(
+    store: Store,
 ) -> None:
+    models = [make_case(name, device="cuda", dtype="bf16") for name in ("bert", "gpt", "vit")]
+    runs = [
+        run_with(f"run-{index}", *models, is_cast=index % 2 == 1, days=index) for index in range(4)
+    ]
+    save(store, *runs)
+    alerts = [
+        make_alert(
+            f"{case.model}-{good}",
+            case=case,
+            last_good=make_run_ref(runs[good].run),
+            first_bad=make_run_ref(runs[good + 1].run),
+        )
+        for case in models
+        for good in (0, 2)
+    ]
+    statements: list[str] = []
+
+    def look(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        statements.append(statement)
+
+    def num_statements(some: Sequence[Alert]) -> int:
+        statements.clear()
+        rows = alert_findings(some, store=store)
+        assert all([item["code"] for item in rows[one.id]] == ["dtype-conversions"] for one in some)
+        return len(statements)
+
+    # A process reads a plan once.
+    alert_findings(alerts, store=store)
+    event.listen(Engine, "before_cursor_execute", look)
+    try:
+        assert num_statements(alerts) == num_statements(alerts[:1]) > 0
+    finally:
+        event.remove(Engine, "before_cursor_execute", look)
+
+
+def test_an_alert_of_a_pruned_run_has_no_findings(store: Store) -> None:
     good, bad = run_with("good", CASE, is_cast=False), run_with("bad", CASE, is_cast=True, days=1)
-    save(store, good, bad)
+    save(store, bad)
     refs = {"last_good": make_run_ref(good.run), "first_bad": make_run_ref(bad.run)}
-    loaded: list[str] = []
-
-    def load(at: Store, run_id: str, *, case_key: str) -> RunDocument:
-        loaded.append(run_id)
-        return load_profiled_document(at, run_id, case_key=case_key)
-
-    monkeypatch.setattr(module, "load_profiled_document", load)
-    names = ("latency_s", "latency_cpu_s", "speedup")
-    alerts = [make_alert(name, case=CASE, metric=name, **refs) for name in names]
-    rows = alert_findings(alerts, store=store)
-    assert (loaded, len({str(rows[name]) for name in names})) == (["good", "bad"], 1)
-    assert rows["speedup"]
+    assert alert_findings([make_alert("pruned", case=CASE, **refs)], store=store) == {"pruned": []}
+    assert load_variants(store, []) == {}
 
 
 def test_another_choice_of_the_autotuner_is_seen_in_its_code(store: Store) -> None:
@@ -111,7 +138,7 @@ def test_the_results_of_a_model_are_all_its_variants_with_kernels(store: Store) 
         make_case("bert", device="cuda", dtype="bf16", phase="training"),
     )
     save(store, run_with("run-1", EAGER, CASE, *others, is_cast=True))
-    document = load_profiled_document(store, "run-1", case_key=CASE.key)
+    document = load_variants(store, [("run-1", CASE.key)])["run-1"]
     assert [result.case for result in document.results] == [EAGER, CASE]
     assert [len(result.kernels) for result in document.results] == [2, 2]
     assert document.run.plan[0] == EAGER
@@ -125,5 +152,5 @@ def test_a_percent_sign_in_a_name_is_no_wildcard(store: Store) -> None:
     cases = [make_case(name, device="cuda", dtype="bf16") for name in ("a%b", "aXb", "a_b")]
     save(store, run_with("run-1", *cases, is_cast=False))
     for case in cases:
-        (result,) = load_profiled_document(store, "run-1", case_key=case.key).results
+        (result,) = load_variants(store, [("run-1", case.key)])["run-1"].results
         assert result.case == case
