@@ -412,7 +412,7 @@ _ROWS = (
         name="graph_breaks",
         unit="1",
         direction=LOWER,
-        description="Places where Dynamo left the graph; the reasons are kept beside the number.",
+        description="Places where Dynamo left the graph; the result's details have the reasons.",
         is_exact=True,
         relevance_floor=0.0,
     ),

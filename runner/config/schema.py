@@ -77,8 +77,8 @@ class PathsSection(ConfigSection):
 class TracesSection(ConfigSection):
     folder: Text | None = Field(
         None,
-        description="Where the traces of results are kept. Default: beside a DuckDB store, in the"
-        " folder of its name with `.traces` behind; beside PostgreSQL none are kept unless this"
+        description="Where the traces of results are kept. Default: next to a DuckDB store, in the"
+        " folder of its name with `.traces` behind; with PostgreSQL none are kept unless this"
         " names a folder that every runner and dashboard shares.",
     )
     nights: Nights = Field(
@@ -96,7 +96,7 @@ class OutboxSection(ConfigSection):
     days: Days = Field(
         90,
         description="Days after which the words of notifications that were sent are forgotten, and"
-        " of which alerts they told, unless one is still open or acknowledged.",
+        " of which alerts they reported, unless one is still open or acknowledged.",
     )
 
 
@@ -204,7 +204,7 @@ class RunSection(_LaunchesSection):
     wait_idle: Waiting = Field(
         600.0,
         description="How long a run waits for a GPU that another process computes on, such as"
-        ' "1 h"; then it measures all the same, and its results say beside whom. 0: not at all.',
+        ' "1 h"; then it measures all the same, and its results name that process. 0: not at all.',
     )
     compile_ahead: Annotated[CountOrZero | None, Unit("process")] = Field(
         None,
@@ -215,8 +215,8 @@ class RunSection(_LaunchesSection):
     )
     confirm: Flag = Field(
         True,
-        description="Whether suspected regressions of a run are measured again before anyone is"
-        " told ([how](../explanation/alerts.md#confirmation)).",
+        description="Whether suspected regressions of a run are measured again before they are"
+        " reported ([how](../explanation/alerts.md#confirmation)).",
     )
     confirm_share: Multiple = Field(
         0.2,
