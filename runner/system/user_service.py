@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from compile_hud.runner.errors import ServiceError
+from compile_hud.runner.protocol.files import whole_file
 from compile_hud.runner.system.machine import Machine
 
 UNIT_NAME = "compile-hud.service"
@@ -80,12 +81,8 @@ class UserService:
         """Write the unit file as a whole or not at all."""
         text = self.text()
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        draft = self.path.with_suffix(".new")
-        try:
-            draft.write_text(text, encoding="utf-8", errors="surrogateescape")
-            draft.replace(self.path)
-        finally:
-            draft.unlink(missing_ok=True)
+        with whole_file(self.path) as stream:
+            stream.write(text.encode("utf-8", errors="surrogateescape"))
 
     def start(self, machine: Machine) -> None:
         """Let systemd start the service now and with the user's session."""

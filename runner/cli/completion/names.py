@@ -11,12 +11,13 @@ from click.shell_completion import CompletionItem
 
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.records.results import MEASURED_DTYPES, MEASURED_PHASES
+from compile_hud.models_zoo.catalog.shapes import ZOO_SIZES
 from compile_hud.models_zoo.catalog.tags import tags_of
 from compile_hud.runner.config.load import Config, load_config
 from compile_hud.runner.errors import RunnerError
 from compile_hud.runner.planning.suites import AUTO_SHAPE
 
-_SHAPES = ("tiny", "small", "full", AUTO_SHAPE)
+_SHAPES = (*ZOO_SIZES, AUTO_SHAPE)
 
 
 class KnownName(click.ParamType[str]):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any
 
 from compile_hud.db.queries.alerts import load_alerts
@@ -16,7 +15,7 @@ from compile_hud.db.store import Store
 from compile_hud.runner.analysis.modes.comparison import compare_modes
 from compile_hud.runner.analysis.modes.records import MODES_METRICS, ModeGroup
 from compile_hud.runner.documents.filtered.mode_numbers import comparison_json
-from compile_hud.runner.documents.filtered.scope import selected_scope, suggestion
+from compile_hud.runner.documents.filtered.scope import fits, selected_scope, suggestion
 from compile_hud.runner.errors import NoSuchResult
 
 
@@ -82,14 +81,7 @@ def _cells(
     cells = [cell for cell in latest if not cell.summary.case.is_reference]
     given = {name: getattr(filters, name) for name in ("model", "phase", "shape")}
     patterns = {name: pattern for name, pattern in given.items() if pattern is not None}
-    fitting = tuple(
-        cell
-        for cell in cells
-        if all(
-            fnmatchcase(str(getattr(cell.summary.case, name)), pattern)
-            for name, pattern in patterns.items()
-        )
-    )
+    fitting = tuple(cell for cell in cells if fits(cell.summary.case, patterns))
     if not fitting:
         shown = ", ".join(f"{name} {quoted(pattern)}" for name, pattern in patterns.items())
         has = "; ".join(_values_text(name, cells) for name in patterns)

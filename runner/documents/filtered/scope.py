@@ -42,6 +42,13 @@ def selected_scope(store: Store, *, machine: str | None, toolchain: str | None) 
     return newest.machine, newest.toolchain
 
 
+def fits(case: Case, patterns: Mapping[str, str]) -> bool:
+    """Return whether each named field of `case` fits its glob."""
+    return all(
+        fnmatch.fnmatchcase(str(getattr(case, name)), pattern) for name, pattern in patterns.items()
+    )
+
+
 def suggestion(filters: Mapping[str, str], *, cases: Sequence[Case]) -> str:
     """Return the values of `cases` that are like those of `filters`, globs that fit none."""
     values = {name: {str(getattr(case, name)) for case in cases} for name in filters}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any
 
 from compile_hud.db.queries.trends import load_trend_inputs
-from compile_hud.db.records.results import Case
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.trends.documents import trends_json
 from compile_hud.runner.analysis.trends.records import (
@@ -24,7 +22,7 @@ from compile_hud.runner.analysis.trends.trends import (
     trends_with_marks,
     until,
 )
-from compile_hud.runner.documents.filtered.scope import selected_scope, suggestion
+from compile_hud.runner.documents.filtered.scope import fits, selected_scope, suggestion
 from compile_hud.runner.errors import NoSuchResult
 
 
@@ -72,7 +70,7 @@ def load_trends(store: Store, filters: TrendFilters) -> ModeTrends:
             metrics=metrics,
             modes=filters.modes or TREND_MODES,
             by=filters.by or "",
-            fits=_condition(filters.patterns()),
+            fits=partial(fits, patterns=filters.patterns()),
         ),
     )
     if not shown.trends:
@@ -95,9 +93,3 @@ def trends_document(trends: ModeTrends, filters: TrendFilters) -> dict[str, Any]
         "until": None if filters.until is None else filters.until.isoformat(),
         **trends_json(trends),
     }
-
-
-def _condition(patterns: dict[str, str]) -> Callable[[Case], bool]:
-    return lambda case: all(
-        fnmatchcase(str(getattr(case, name)), pattern) for name, pattern in patterns.items()
-    )
