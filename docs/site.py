@@ -20,7 +20,7 @@ OUTSIDE = {
     "contributing.md": "CONTRIBUTING.md",
     "models.md": "models_zoo/README.md",
 }
-_PAGES = {source: page for page, source in OUTSIDE.items()} | {"README.md": "docs/index.md"}
+_PAGES = {source: page for page, source in OUTSIDE.items()} | {"README.md": "index.md"}
 _LINK = re.compile(r"\[(?P<text>(?:[^\[\]]|\[[^\[\]]*\])*)\]\((?P<target>[^)\s]+)\)")
 
 
@@ -43,7 +43,6 @@ def relink(markdown: str, *, page: str) -> str:
         source = source_of(page)
         file = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
         goal = _PAGES.get(file, file.removeprefix("docs/") if file.startswith("docs/") else "")
-        goal = goal.removeprefix("docs/")
         if not goal or goal.endswith((".py", ".service")):
             return text
         return f"[{text}]({posixpath.relpath(goal, posixpath.dirname(page) or '.')}{mark}{anchor})"
