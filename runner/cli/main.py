@@ -32,163 +32,130 @@ _EXPECTED = (
 )
 
 # The commands by the section of `hud --help` that lists them: the name of a command, its module in
-# this folder, its function there, and the first sentence of its help.
+# this folder with its function, and the first sentence of its help.
 _TABLE = {
     "Measure": (
-        ("run", "run.command", "run", "Measure now: compile, time and judge the selected cases."),
-        ("try", "run.remedy", "try_command", "Measure what the remedy of a finding brings."),
+        ("run", "run.command:run", "Measure now: compile, time and judge the selected cases."),
+        ("try", "run.remedy:try_command", "Measure what the remedy of a finding brings."),
         (
             "study",
-            "study",
-            "study_group",
+            "study:study_group",
             "List studies of a standing question, run them, write pages.",
         ),
-        ("toolchain", "toolchain", "toolchain_group", "Build, list and remove toolchains."),
+        ("toolchain", "toolchain:toolchain_group", "Build, list and remove toolchains."),
     ),
     "Look": (
         (
             "list",
-            "results.listings",
-            "list_group",
+            "results.listings:list_group",
             "List models, shapes, modes, suites, metrics and toolchains.",
         ),
-        ("runs", "results.runs", "runs", "List the runs in the store, the newest first."),
-        ("show", "results.show", "show", "Show one run, or one case of it in full."),
-        ("modes", "results.modes", "modes", "Recommend a mode for each phase and shape."),
+        ("runs", "results.runs:runs", "List the runs in the store, the newest first."),
+        ("show", "results.show:show", "Show one run, or one case of it in full."),
+        ("modes", "results.modes:modes", "Recommend a mode for each phase and shape."),
         (
             "trends",
-            "results.trends",
-            "trends",
+            "results.trends:trends",
             "Show each mode over time: speedup, compile time, memory.",
         ),
         (
             "kernels",
-            "kernels.group",
-            "kernels_group",
+            "kernels.group:kernels_group",
             "Show the kernels of a case, their time and their source.",
         ),
         (
             "compiles",
-            "kernels.compiles",
-            "compiles",
+            "kernels.compiles:compiles",
             "Show compile times and graph breaks of TORCH_TRACE logs.",
         ),
     ),
     "Judge": (
-        ("regressions", "results.regressions", "regressions", "List the alerts, the worst first."),
+        ("regressions", "results.regressions:regressions", "List the alerts, the worst first."),
         (
             "alerts",
-            "alerts.commands",
-            "alerts_group",
+            "alerts.commands:alerts_group",
             "Show and triage alerts: acknowledge, expect, mute, assign.",
         ),
         (
             "annotate",
-            "alerts.annotations",
-            "annotate_group",
+            "alerts.annotations:annotate_group",
             "Mark dates in trends, such as that of a new driver.",
         ),
         (
             "compare",
-            "compare.command",
-            "compare",
+            "compare.command:compare",
             "Compare CANDIDATE with BASELINE; exit with 1 on a regression.",
         ),
         (
             "release",
-            "release.command",
-            "release",
+            "release.command:release",
             "Say whether toolchain CANDIDATE may replace BASELINE.",
         ),
         (
             "bisect",
-            "bisect.command",
-            "bisect",
+            "bisect.command:bisect",
             "Find the first bad toolchain, torch version or commit.",
         ),
         (
             "backfill",
-            "backfill.command",
-            "backfill",
+            "backfill.command:backfill",
             "Measure a history of toolchains, torch versions or commits.",
         ),
         (
             "isolate",
-            "isolate.command",
-            "isolate",
+            "isolate.command:isolate",
             "Find the packages and variables that change a case.",
         ),
-        ("detect", "maintenance", "detect", "Judge the stored history again."),
+        ("detect", "maintenance:detect", "Judge the stored history again."),
     ),
     "Share": (
-        (
-            "report",
-            "results.report",
-            "report",
-            "Write a report of the trends, for a mail or a wiki.",
-        ),
+        ("report", "results.report:report", "Write a report of the trends, for a mail or a wiki."),
         (
             "import",
-            "results.import_history",
-            "import_",
+            "results.import_history:import_",
             "Import results of PyTorch's HUD, TorchBench, asv and others.",
         ),
-        ("export", "results.export", "export", "Write RUNs in a format of other tools."),
+        ("export", "results.export:export", "Write RUNs in a format of other tools."),
         (
             "ingest",
-            "maintenance",
-            "ingest",
+            "maintenance:ingest",
             "Store spooled results and result files of other machines.",
         ),
         (
             "mcp",
-            "mcp.command",
-            "mcp_command",
+            "mcp.command:mcp_command",
             "Serve the store to agents over the Model Context Protocol.",
         ),
     ),
     "Operate": (
-        ("up", "serve", "up", "Serve the dashboard and run the schedules of hud.toml."),
-        ("serve", "serve", "serve", "Serve the dashboard alone."),
+        ("up", "serve:up", "Serve the dashboard and run the schedules of hud.toml."),
+        ("serve", "serve:serve", "Serve the dashboard alone."),
         (
             "schedule",
-            "serve",
-            "schedule",
+            "serve:schedule",
             "Run the schedules of hud.toml and queued jobs until Ctrl-C.",
         ),
-        ("sign-in", "serve", "sign_in", "Print a link that signs you in to the running dashboard."),
-        (
-            "service",
-            "service.command",
-            "service_group",
-            "Run `hud up` as a service of systemd.",
-        ),
+        ("sign-in", "serve:sign_in", "Print a link that signs you in to the running dashboard."),
+        ("service", "service.command:service_group", "Run `hud up` as a service of systemd."),
         (
             "completion",
-            "completion.command",
-            "completion",
+            "completion.command:completion",
             "Print the script that completes `hud` in a shell.",
         ),
-        ("doctor", "doctor", "doctor", "Check the requirements of a run and the sources of noise."),
-        ("demo", "maintenance", "demo", "Create a demo store with synthetic data."),
-        (
-            "db",
-            "database",
-            "db_group",
-            "Maintain the store: migrate, back up, restore, prune, check.",
-        ),
+        ("doctor", "doctor:doctor", "Check the requirements of a run and the sources of noise."),
+        ("demo", "maintenance:demo", "Create a demo store with synthetic data."),
+        ("db", "database:db_group", "Maintain the store: migrate, back up, restore, prune, check."),
     ),
 }
 COMMANDS = tuple(
     LazyCommand(
         name=name,
-        module=f"compile_hud.runner.cli.{module}",
-        attribute=attribute,
+        location=f"compile_hud.runner.cli.{location}",
         summary=summary,
         section=section,
     )
     for section, rows in _TABLE.items()
-    for name, module, attribute, summary in rows
+    for name, location, summary in rows
 )
 
 

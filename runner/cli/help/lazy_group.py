@@ -8,7 +8,7 @@ compares the table with the commands.
 from __future__ import annotations
 
 import gc
-import importlib
+import pkgutil
 from collections.abc import Iterable, Iterator, MutableMapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,11 +19,13 @@ from click.shell_completion import CompletionItem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LazyCommand:
-    """The location of a command, the first sentence of its help, and its section in that of hud."""
+    """A command, the first sentence of its help, and its section in that of hud.
+
+    `location` is its module and function, `package.module:function` as in pyproject.toml.
+    """
 
     name: str
-    module: str
-    attribute: str
+    location: str
     summary: str
     section: str = "Commands"
 
@@ -33,7 +35,7 @@ class LazyCommand:
         # Importing makes many objects and leaves none to collect.
         gc.disable()
         try:
-            command: click.Command = getattr(importlib.import_module(self.module), self.attribute)
+            command: click.Command = pkgutil.resolve_name(self.location)
         finally:
             # Imported objects are never garbage, so later collections skip them.
             gc.freeze()

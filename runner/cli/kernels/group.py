@@ -13,40 +13,18 @@ _SHOW = "show"
 _TABLE = (
     (
         "counters",
-        "commands",
-        "counters_command",
+        "commands:counters_command",
         "Store counters of nsys or ncu with the kernels of a case.",
     ),
-    (
-        "diff",
-        "diff",
-        "diff_command",
-        "Show the kernels that changed from A to B, and why.",
-    ),
+    ("diff", "diff:diff_command", "Show the kernels that changed from A to B, and why."),
     (
         "ranks",
-        "ranks",
-        "ranks_command",
+        "ranks:ranks_command",
         "Show the time of each rank, and the rank that delays others.",
     ),
-    (
-        "series",
-        "series",
-        "series_command",
-        "Show each kernel of a case over its newest results.",
-    ),
-    (
-        _SHOW,
-        "commands",
-        "show_kernels",
-        "Show the kernels of a case or a trace, the longest first.",
-    ),
-    (
-        "transplant",
-        "transplant",
-        "transplant_command",
-        "Measure a slower build with the old kernels.",
-    ),
+    ("series", "series:series_command", "Show each kernel of a case over its newest results."),
+    (_SHOW, "commands:show_kernels", "Show the kernels of a case or a trace, the longest first."),
+    ("transplant", "transplant:transplant_command", "Measure a slower build with the old kernels."),
 )
 
 
@@ -71,11 +49,10 @@ class _ShowByDefault(LazyGroup):
     table=[
         LazyCommand(
             name=name,
-            module=f"compile_hud.runner.cli.kernels.{module}",
-            attribute=attribute,
+            location=f"compile_hud.runner.cli.kernels.{location}",
             summary=summary,
         )
-        for name, module, attribute, summary in _TABLE
+        for name, location, summary in _TABLE
     ],
 )
 def kernels_group() -> None:

@@ -29,8 +29,8 @@ def a_group() -> LazyGroup:
     return LazyGroup(
         "hud",
         table=[
-            LazyCommand(name="old", module=__name__, attribute="old", summary="Do it."),
-            LazyCommand(name="older", module="no.such.module", attribute="x", summary="Do that."),
+            LazyCommand(name="old", location=f"{__name__}:old", summary="Do it."),
+            LazyCommand(name="older", location="no.such.module:x", summary="Do that."),
         ],
     )
 
