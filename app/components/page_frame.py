@@ -281,7 +281,7 @@ def type_in(label: str, *, name: str, value: str, **shown: Any) -> None:
     `value` is the present one of the URL; `shown` goes to st.text_input.
     """
     key = f"choice-{name}"
-    st.session_state[key] = value
+    show_value(key, value)
     st.text_input(label, key=key, on_change=_chosen, args=(name, ""), **shown)
 
 
@@ -291,7 +291,7 @@ def enter_number(label: str, *, name: str, value: int | None, limit: int, **show
     `value` is the present one of the URL, None without one; `shown` goes to st.number_input.
     """
     key = f"choice-{name}"
-    st.session_state[key] = value
+    show_value(key, value)
     st.number_input(
         label,
         min_value=1,
@@ -303,6 +303,17 @@ def enter_number(label: str, *, name: str, value: int | None, limit: int, **show
         args=(name,),
         **shown,
     )
+
+
+def show_value(key: str, value: object) -> None:
+    """Let a field to type in show `value`.
+
+    Setting a value replaces the text that is being typed, so nothing is set that is there.
+    """
+    state, page = st.session_state, f"page of {key}"
+    # Pages have fields of one key, and each field has a value of its own.
+    if key not in state or state[key] != value or state.get(page) != st.context.url:
+        state[key], state[page] = value, st.context.url
 
 
 def _entered(name: str) -> None:

@@ -8,7 +8,7 @@ from datetime import date, datetime
 
 import streamlit as st
 
-from compile_hud.app.components.page_frame import choose, or_all, state_page, type_in
+from compile_hud.app.components.page_frame import choose, or_all, show_value, state_page, type_in
 from compile_hud.app.components.shared_filters import choose_range
 from compile_hud.app.ui.html import note
 from compile_hud.app.ui.urls import end_in, moment_in
@@ -113,7 +113,8 @@ def _pick_day(name: str, value: str) -> None:
     key = f"choice-{name}"
     at = moment_in(value)
     # An address may have any year, and the field takes those of its calendar.
-    st.session_state[key] = None if at is None else min(max(at.date(), _FIRST_DAY), _LAST_DAY)
+    day = None if at is None else min(max(at.date(), _FIRST_DAY), _LAST_DAY)
+    show_value(key, day)
     st.date_input(
         _DAYS[name],
         value=None,

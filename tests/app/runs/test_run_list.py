@@ -131,6 +131,24 @@ def test_choices_are_saved_in_the_url_and_cleared_at_once(open_page: OpenPage) -
 
 
 @pytest.mark.usefixtures("runs")
+def test_a_page_that_is_drawn_again_leaves_a_field_that_is_typed_in_alone(
+    open_page: OpenPage,
+) -> None:
+    page = open_page("runs", text="weekly", since="2026-01-02")
+    fields = [page.text_input(key="choice-text"), page.date_input(key="choice-since")]
+    assert [field.value for field in fields] == ["weekly", date(2026, 1, 2)]
+    # The URL decides what a field shows, also after a visit of another page.
+    for text in ("", "weekly", ""):
+        page.query_params["text"] = text
+        page.run()
+        field = page.text_input(key="choice-text")
+        assert (field.value, field.proto.set_value) == (text, True)
+    page.run()
+    fields = [page.text_input(key="choice-text"), page.date_input(key="choice-since")]
+    assert [field.proto.set_value for field in fields] == [False, False]
+
+
+@pytest.mark.usefixtures("runs")
 @pytest.mark.parametrize("day", ["0001-01-01", "9999-12-31"])
 @pytest.mark.parametrize("name", ["since", "until"])
 def test_days_beyond_the_calendar_of_the_field_are_no_error(
