@@ -8,7 +8,14 @@ import streamlit as st
 
 from compile_hud.app.auth import access
 from compile_hud.app.components import author, sign_in
-from compile_hud.app.components.navigation import LOGO, View, alerts_title, draw_tabs, in_bar
+from compile_hud.app.components.navigation import (
+    LOGO,
+    View,
+    alerts_title,
+    draw_tabs,
+    in_bar,
+    view_of_tab,
+)
 from compile_hud.app.components.page_frame import (
     error_page,
     guarded,
@@ -145,6 +152,9 @@ def main() -> None:
     st.logo(LOGO, size="large")
     page = st.navigation(list(pages.values()), position="top")
     view = next(view for view in VIEWS if pages[view.path] == page)
+    params = st.query_params.to_dict()
+    if other := view_of_tab(view, params.pop("tab", ""), views=VIEWS):
+        st.switch_page(pages[other.path], query_params=params)
     # Browser tabs show only titles, so each page has its own.
     st.set_page_config(
         page_title=f"{view.title} - Compile HUD", layout="wide", initial_sidebar_state="collapsed"

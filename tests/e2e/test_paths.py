@@ -189,3 +189,10 @@ def test_run_that_one_asks_for_is_measured_before_ones_eyes(
     assert (run.state, run.suite, len(run.plan)) == (RunState.FINISHED, "ours", 1)
     # However often one clicks.
     assert [job.trigger for job in load_health(store).ended_jobs] == ["eve (not signed in): to see"]
+
+
+def test_an_address_of_a_section_opens_the_named_tab(watched: Watched, address: str) -> None:
+    page = watched.page
+    page.goto(f"{address}/compare?tab=modes&phase=inference")
+    expect(page).to_have_url(re.compile(r"/modes\?phase=inference$"))
+    expect(page.get_by_role("heading", level=1)).to_be_visible()

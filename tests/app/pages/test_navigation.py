@@ -10,7 +10,7 @@ import pytest
 
 from compile_hud.app import clock
 from compile_hud.app.components.breadcrumbs import alert_path, case_path, case_tabs, run_path
-from compile_hud.app.components.navigation import LOGO, alerts_title, in_bar
+from compile_hud.app.components.navigation import LOGO, alerts_title, in_bar, view_of_tab
 from compile_hud.app.main import VIEWS
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.store import Store
@@ -38,6 +38,25 @@ def test_a_section_has_no_tab_or_several() -> None:
         assert len(tabs) != 1
         assert len(set(tabs)) == len(tabs)
         assert bool(tabs) is bool(views[0].tab)
+
+
+@pytest.mark.parametrize(
+    ("path", "tab", "other"),
+    [
+        ("compare", "release", "release"),
+        ("compare", "Releases", "release"),
+        ("modes", "runs", "compare"),
+        ("compare", "runs", None),
+        ("compare", "", None),
+        ("compare", "settings", None),
+        # The tabs of a case are in its page.
+        ("run", "kernels", None),
+    ],
+)
+def test_an_address_names_a_tab_of_its_section(path: str, tab: str, other: str | None) -> None:
+    (view,) = (view for view in VIEWS if view.path == path)
+    named = view_of_tab(view, tab, views=VIEWS)
+    assert (named.path if named else None) == other
 
 
 @pytest.mark.parametrize(
