@@ -99,7 +99,7 @@ class SequentialMeasurement:
                 break
             started_at = self.now()
             item = self._begin(sides, num_pairs=num_pairs, is_stopped=is_stopped, stack=stack)
-            if is_stopped():
+            if item is None or is_stopped():
                 break
             self._first_s.append((self.now() - started_at).total_seconds())
             # The strictest standard: whatever the other cases say, this one is decided.
@@ -116,7 +116,8 @@ class SequentialMeasurement:
         num_pairs: int,
         is_stopped: Callable[[], bool],
         stack: ExitStack,
-    ) -> _Waiting:
+    ) -> _Waiting | None:
+        """Return the case after its first launches, None if a stop came before them."""
         attempts: list[_Waiting] = []
 
         def attempt(sides: Sequence[PairSide]) -> Sequence[CaseResult]:
@@ -127,11 +128,13 @@ class SequentialMeasurement:
             item = _Waiting(case=sides[0].order.case, opened=opened)
             self._launch(item, num_pairs=num_pairs, is_stopped=is_stopped)
             attempts.append(item)
-            return opened.results()
+            return opened.results() if opened.num_pairs else ()
 
-        before, after = measure_with_retries(sides, measure_case=attempt, is_stopped=is_stopped)
+        results = measure_with_retries(sides, measure_case=attempt, is_stopped=is_stopped)
+        if not results:
+            return None
         # A retried case has a warning.
-        attempts[-1].results = (before, after)
+        attempts[-1].results = tuple(results)
         return attempts[-1]
 
     def _round(

@@ -147,6 +147,18 @@ def test_a_stop_ends_the_waiting_cases_with_what_they_have() -> None:
     assert all(session.is_closed for session in sessions)
 
 
+def test_a_stop_before_the_first_launch_of_a_case_leaves_no_result_of_it() -> None:
+    toolchains = Toolchains()
+    measurement = toolchains.measurement()
+
+    def is_stopped() -> bool:
+        return any(executor.sessions for executor in toolchains.executors)
+
+    assert not list(measurement.measure(iter(toolchains.cases()), is_stopped))
+    assert measurement.num_launches == 0
+    assert all(item.is_closed for executor in toolchains.executors for item in executor.sessions)
+
+
 def test_a_case_whose_time_is_up_ends_with_its_samples() -> None:
     toolchains = Toolchains(launch_sd=0.05)
     for executor in toolchains.executors:
