@@ -54,6 +54,11 @@ class Difference(JsonRecord):
     after: str | None
 
     @property
+    def key(self) -> str:
+        """Return `package:triton`, which no other difference of the same environments has."""
+        return f"{self.kind}:{self.name}"
+
+    @property
     def text(self) -> str:
         """Return `triton 3.7.1 -> 3.7.2`; `HUD_X=1 only before`."""
         if self.kind is DifferenceKind.FILES:
@@ -144,13 +149,13 @@ def describe(python: Path) -> Environment:
 
 
 def differences(before: Environment, after: Environment) -> tuple[Difference, ...]:
-    """Return the differences of two environments, likely causes first."""
+    """Return the differences of two environments, likely causes first, in a fixed order."""
     everything = [
         *_of_python(before, after),
         *_of_packages(before, after),
         *_of_variables(before, after),
     ]
-    return tuple(sorted(everything, key=_rank))
+    return tuple(sorted(everything, key=lambda item: (*_rank(item), item.key)))
 
 
 def _of_python(before: Environment, after: Environment) -> Iterator[Difference]:
@@ -177,12 +182,16 @@ def _of_packages(before: Environment, after: Environment) -> Iterator[Difference
 
 
 def _of_variables(before: Environment, after: Environment) -> Iterator[Difference]:
-    names = (before.variables.keys() | after.variables.keys()) - _VARIABLES_OF_SHELLS
-    for name in names:
+    for name in before.variables.keys() | after.variables.keys():
         old, new = before.variables.get(name), after.variables.get(name)
-        is_settable = name != SAFE_PATH_VARIABLE and _VARIABLE_NAME.fullmatch(name)
-        if old != new and is_settable:
+        if old != new and is_settable(name):
             yield Difference(kind=DifferenceKind.VARIABLE, name=name, before=old, after=new)
+
+
+def is_settable(name: str) -> bool:
+    """Return whether a toolchain can set a variable that libraries may read."""
+    is_ours = name in _VARIABLES_OF_SHELLS or name == SAFE_PATH_VARIABLE
+    return not is_ours and _VARIABLE_NAME.fullmatch(name) is not None
 
 
 def _rank(item: Difference) -> tuple[int, int, str]:

@@ -1,20 +1,22 @@
 """Measure mixtures of two environments until the differences that explain a change are known.
 
 Each mixture is measured against the first environment, with launches in turn. The device is locked
-while launches run, and free while a mixture is built.
+while launches run, and free while a mixture is built. The state is stored after each measurement;
+a search that continues is replayed over the stored answers.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
 from compile_hud.db.records.metrics import metric_label
-from compile_hud.db.records.results import Case, CaseResult, Outcome
+from compile_hud.db.records.results import CaseResult, Outcome
 from compile_hud.runner.analysis.comparison.bisection import (
     BoundsVerdict,
     Reading,
@@ -24,10 +26,16 @@ from compile_hud.runner.analysis.comparison.bisection import (
 from compile_hud.runner.analysis.comparison.runs import OUTCOME
 from compile_hud.runner.bisect.paired_steps import PairedSteps, search_limits
 from compile_hud.runner.bisect.report import change_text
-from compile_hud.runner.errors import BisectError, ExecutorError, RevisionUnusable
+from compile_hud.runner.errors import (
+    BisectError,
+    ExecutorError,
+    RevisionUnusable,
+    RunInterrupted,
+)
 from compile_hud.runner.events import LogMessage, Notify
 from compile_hud.runner.execution.executor import CaseOrder, Executor
 from compile_hud.runner.execution.paired_launches import PairResult, PairSide
+from compile_hud.runner.isolate.continuation import changed_text, continued_text, stopped_text
 from compile_hud.runner.isolate.environments import (
     Difference,
     DifferenceKind,
@@ -38,46 +46,43 @@ from compile_hud.runner.isolate.environments import (
     is_movable,
     package_key,
 )
+from compile_hud.runner.isolate.fingerprints import (
+    EnvironmentFingerprint,
+    changes_of,
+    fingerprints,
+)
 from compile_hud.runner.isolate.mixtures import build_mixture
+from compile_hud.runner.isolate.record import MeasuredEnds, MixtureAnswer, StoredIsolation
 from compile_hud.runner.isolate.shares import FoundShare, Position, ShareSearch
 from compile_hud.runner.system.interrupts import Interrupts
+from compile_hud.runner.toolchains.installer import own_environment
 
 # Half of the width of a position's interval at which more launches add nothing to the answer.
 _TARGET_SHARE = 0.1
 # A position is clear once its interval is nearer to 0 than the first, or beyond the second.
 _NOTHING, _EVERYTHING = 0.2, 0.8
-_STOPPED = "stopped; nothing of the isolation is kept"
 # The detail of a launch with the folders of packages that it has loaded.
 LOADED = "loaded"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsolateRequest:
-    """One case under two interpreters, and the limits of the search.
+    """The search to begin or continue, its case, and the interpreters of both toolchains."""
 
-    `floor` is the smallest change of the ends that is searched. `max_toolchains` counts the ends.
-    A mixture is measured for at most `step_s`.
-    """
-
+    known: StoredIsolation
     order: CaseOrder
     before: Path
     after: Path
-    metric: str | None
-    floor: float
-    max_toolchains: int
-    max_launches: int
-    step_s: float
-
-    @property
-    def case(self) -> Case:
-        """Return the measured case."""
-        return self.order.case
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsolateDependencies:
-    """The dependencies of an isolation; tests replace them. Mixtures are built in `folder`."""
+    """The dependencies of an isolation; tests replace them.
 
+    `keep` gets the state after each measurement. Mixtures are built in `folder`.
+    """
+
+    keep: Callable[[StoredIsolation], None]
     make_executor: Callable[[Path], Executor]
     folder: Path
     lock_dir: Path
@@ -98,10 +103,11 @@ class Isolation:
     """The change of the ends, the differences behind it, and what could not be combined.
 
     `unloaded` differences are in packages that no launch loads. `shares` is None if the ends do not
-    differ. `rest` is the position of everything but the named differences.
+    differ. `rest` is the position of everything but the named differences. `is_cut` says whether
+    the limit of toolchains ended the search.
     """
 
-    case: Case
+    known: StoredIsolation
     ends: Reading
     verdict: BoundsVerdict
     differences: tuple[Difference, ...]
@@ -111,6 +117,7 @@ class Isolation:
     rest: Position | None
     unusable: tuple[Unusable, ...]
     num_mixtures: int
+    is_cut: bool
 
     def named(self, share: FoundShare) -> tuple[Difference, ...]:
         """Return the differences of a share."""
@@ -120,13 +127,15 @@ class Isolation:
 def isolate(request: IsolateRequest, *, dependencies: IsolateDependencies) -> Isolation:
     """Return the differences of the two environments that explain the change of the case.
 
-    Raises BisectError if an end cannot be measured, ExecutorError if a worker host ends, and
-    RunInterrupted after a stop.
+    Raises BisectError if an end cannot be measured or an environment has changed, ExecutorError if
+    a worker host ends, and RunInterrupted after a stop. The measurements up to then are stored.
     """
-    with Interrupts(note=_STOPPED) as interrupts:
+    with Interrupts() as interrupts:
         measurement = _MixtureMeasurement(request, dependencies=dependencies, interrupts=interrupts)
         try:
             return measurement.run()
+        except RunInterrupted as error:
+            raise RunInterrupted(stopped_text(measurement.known)) from error
         finally:
             measurement.close()
 
@@ -141,15 +150,21 @@ class _MixtureMeasurement:
         dependencies: IsolateDependencies,
         interrupts: Interrupts,
     ) -> None:
+        self.known = request.known
         self._request = request
         self._dependencies = dependencies
+        self._interrupts = interrupts
         self._executors: dict[str, Executor] = {}
         self._unusable: list[Unusable] = []
         # The number of each mixture, by its differences from the first toolchain.
-        self._mixtures: dict[tuple[Difference, ...], int] = {}
+        self._mixtures: dict[tuple[str, ...], int] = {}
+        self._stored: dict[tuple[str, ...], deque[MixtureAnswer]] = defaultdict(deque)
+        for answer in self.known.answers:
+            self._stored[answer.differences].append(answer)
+        limits = self.known.limits
         self._steps = PairedSteps(
-            limits=search_limits(floor=request.floor, max_launches=request.max_launches),
-            step_s=request.step_s,
+            limits=search_limits(floor=limits.floor, max_launches=limits.max_launches),
+            step_s=limits.step_s,
             lock_dir=dependencies.lock_dir,
             now=dependencies.now,
             notify=dependencies.notify,
@@ -158,35 +173,35 @@ class _MixtureMeasurement:
         )
 
     def run(self) -> Isolation:
-        """Measure the ends, then mixtures."""
+        """Measure the ends, then mixtures; what is stored is not measured again."""
         self._say("reading the packages of both toolchains")
         before, after = (describe(path) for path in (self._request.before, self._request.after))
         everything = differences(before, after)
         movable = [item for item in everything if is_movable(item, before=before, after=after)]
         unmovable = tuple(item for item in everything if item not in movable)
-        self._say(f"measuring both toolchains, which differ in {len(everything)} ways")
-        ends, loaded = self._measure_ends()
-        self._say(f"  {metric_label(ends.metric)} {change_text(ends)}")
+        ends = self._ends(before, after, num_differences=len(everything))
+        loaded = frozenset(ends.loaded)
         searched, unloaded = _split(movable, before=before, after=after, loaded=loaded)
-        verdict = judge_bounds(ends, floor=self._request.floor)
+        verdict = judge_bounds(ends.reading, floor=self.known.limits.floor)
         search = None
         shares = None
-        if verdict is BoundsVerdict.DIFFER and ends.ratio and searched:
+        if verdict is BoundsVerdict.DIFFER and ends.reading.ratio and searched:
             search = ShareSearch(
                 num_differences=len(searched),
-                measure=lambda numbers: self._measure_mixture(
+                measure=lambda numbers: self._ask(
                     [searched[number] for number in sorted(numbers)],
                     changes=everything,
                     sides=(before, after),
-                    ends=ends,
+                    ends=ends.reading,
                 ),
-                max_mixtures=self._request.max_toolchains - 2,
-                whole=_whole(ends),
+                max_mixtures=self.known.limits.max_toolchains - 2,
+                whole=_whole(ends.reading),
             )
             shares = search.run()
+        self._keep(replace(self.known, has_ended=True))
         return Isolation(
-            case=self._request.case,
-            ends=ends,
+            known=self.known,
+            ends=ends.reading,
             verdict=verdict,
             differences=tuple(searched),
             unloaded=tuple(unloaded),
@@ -195,6 +210,7 @@ class _MixtureMeasurement:
             rest=None if search is None else search.rest,
             unusable=tuple(self._unusable),
             num_mixtures=len(self._mixtures),
+            is_cut=search is not None and search.is_cut,
         )
 
     def close(self) -> None:
@@ -202,6 +218,43 @@ class _MixtureMeasurement:
         for executor in self._executors.values():
             executor.close()
         self._executors.clear()
+
+    def _ends(
+        self, before: Environment, after: Environment, *, num_differences: int
+    ) -> MeasuredEnds:
+        """Return both toolchains as stored, if they have not changed, or as measured now."""
+        present = fingerprints(before, after, inherited=own_environment())
+        ends = self.known.ends
+        if ends is None:
+            self._say(f"measuring both toolchains, which differ in {num_differences} ways")
+            reading, loaded = self._measure_ends()
+            ends = MeasuredEnds(
+                before=present[0], after=present[1], reading=reading, loaded=tuple(sorted(loaded))
+            )
+            self._keep(replace(self.known, ends=ends))
+        else:
+            self._check_unchanged(ends, *present)
+            self._say(continued_text(self.known))
+        reading = ends.reading
+        self._say(f"  {metric_label(reading.metric)} {change_text(reading)}")
+        return ends
+
+    def _check_unchanged(
+        self, ends: MeasuredEnds, before: EnvironmentFingerprint, after: EnvironmentFingerprint
+    ) -> None:
+        """Raise BisectError if an environment is not that of the stored measurements."""
+        known = self.known
+        for name, stored, present in (
+            (known.baseline, ends.before, before),
+            (known.candidate, ends.after, after),
+        ):
+            changes = list(changes_of(stored, present))
+            if changes:
+                raise BisectError(
+                    changed_text(known, toolchain=name, changes=changes),
+                    toolchain=name,
+                    changes=changes,
+                )
 
     def _measure_ends(self) -> tuple[Reading, frozenset[str]]:
         order = self._request.order
@@ -213,7 +266,7 @@ class _MixtureMeasurement:
 
         def is_clear(reading: Reading) -> bool:
             has_number = reading.metric == OUTCOME or reading.baseline is not None
-            verdict = judge_bounds(reading, floor=self._request.floor) if has_number else None
+            verdict = judge_bounds(reading, floor=self.known.limits.floor) if has_number else None
             is_narrow = _half_width(reading) < _TARGET_SHARE
             return verdict in (None, BoundsVerdict.SAME) or (
                 verdict is BoundsVerdict.DIFFER and is_narrow
@@ -233,7 +286,7 @@ class _MixtureMeasurement:
             )
         return reading, _loaded_by(pair.baseline, pair.candidate)
 
-    def _measure_mixture(
+    def _ask(
         self,
         swapped: Sequence[Difference],
         *,
@@ -242,7 +295,32 @@ class _MixtureMeasurement:
         ends: Reading,
     ) -> Position | None:
         """Return the position of a mixture, None if it does not run."""
-        number = self._mixtures.setdefault(tuple(swapped), 1 + len(self._mixtures))
+        keys = tuple(item.key for item in swapped)
+        number = self._mixtures.setdefault(keys, 1 + len(self._mixtures))
+        if self._stored[keys]:
+            answer = self._stored[keys].popleft()
+        else:
+            answer = self._measure_mixture(
+                swapped, number=number, changes=changes, sides=sides, ends=ends
+            )
+            if answer.position is None:
+                # Ctrl-C also ends the processes of a mixture, which then looks unusable.
+                self._interrupts.check()
+            self._keep(replace(self.known, answers=(*self.known.answers, answer)))
+        if answer.position is None:
+            self._unusable.append(Unusable(differences=tuple(swapped), reason=answer.reason))
+        return answer.position
+
+    def _measure_mixture(
+        self,
+        swapped: Sequence[Difference],
+        *,
+        number: int,
+        changes: Sequence[Difference],
+        sides: tuple[Environment, Environment],
+        ends: Reading,
+    ) -> MixtureAnswer:
+        keys = tuple(item.key for item in swapped)
         names = ", ".join(item.text for item in swapped)
         self._say(f"mixture {number}: the first toolchain with {names}")
         folder = self._dependencies.folder / f"mixture-{number}"
@@ -252,13 +330,12 @@ class _MixtureMeasurement:
             )
             position = self._position(python, name=folder.name, ends=ends)
         except RevisionUnusable as error:
-            self._unusable.append(Unusable(differences=tuple(swapped), reason=str(error)))
             self._say(f"  it cannot be combined: {error}")
-            return None
+            return MixtureAnswer(differences=keys, position=None, reason=str(error))
         finally:
             self._end(folder.name)
         self._say(f"  it has {percent(position.share)} % of the change")
-        return position
+        return MixtureAnswer(differences=keys, position=position)
 
     def _position(self, python: Path, *, name: str, ends: Reading) -> Position:
         before = self._side("before", self._request.before, order=self._request.order)
@@ -293,7 +370,7 @@ class _MixtureMeasurement:
         metric: str | None = None,
     ) -> tuple[PairResult, Reading]:
         def read(pair: PairResult) -> Reading:
-            name = metric or self._request.metric
+            name = metric or self.known.metric
             return read_pair(pair.baseline, pair.candidate, rows=pair.rows, metric=name)
 
         timed = self._steps.measure(baseline, candidate, is_clear=lambda pair: is_clear(read(pair)))
@@ -311,6 +388,10 @@ class _MixtureMeasurement:
         executor = self._executors.pop(name, None)
         if executor is not None:
             executor.close()
+
+    def _keep(self, known: StoredIsolation) -> None:
+        self._dependencies.keep(known)
+        self.known = known
 
     def _cancel(self) -> None:
         for executor in self._executors.values():
@@ -375,48 +456,6 @@ def _folder_of(name: str) -> str:
     return "/".join(name.split("/")[:2])
 
 
-def as_mapping(isolation: Isolation) -> Mapping[str, object]:
-    """Return the isolation as a JSON object."""
-    shares = isolation.shares
-    return {
-        "case": isolation.case.to_json(),
-        "metric": isolation.ends.metric,
-        "ends": {
-            "verdict": str(isolation.verdict),
-            "ratio": isolation.ends.ratio,
-            "low": isolation.ends.low,
-            "high": isolation.ends.high,
-            "num_pairs": isolation.ends.num_pairs,
-        },
-        "differences": [item.to_json() for item in isolation.differences],
-        "unloaded": [item.to_json() for item in isolation.unloaded],
-        "unmovable": [item.to_json() for item in isolation.unmovable],
-        "shares": None
-        if shares is None
-        else [
-            {
-                "differences": [item.to_json() for item in isolation.named(share)],
-                "kind": str(share.kind),
-                **_percent(share.position),
-            }
-            for share in shares
-        ],
-        "rest": None if isolation.rest is None else _percent(isolation.rest),
-        "unusable": [
-            {"differences": [part.to_json() for part in item.differences], "reason": item.reason}
-            for item in isolation.unusable
-        ],
-        "num_mixtures": isolation.num_mixtures,
-    }
-
-
 def percent(share: float) -> str:
     """Return a share in whole percent, without a sign at zero."""
     return f"{round(100 * share)}"
-
-
-def _percent(position: Position) -> dict[str, float | list[float]]:
-    return {
-        "share_pct": 100 * position.share,
-        "interval_pct": [100 * position.low, 100 * position.high],
-    }

@@ -1,13 +1,14 @@
-"""The answer of an isolation in lines for a terminal."""
+"""The answer of an isolation as lines for a terminal, as JSON, and with what continues it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.shared.text import counted
 from compile_hud.runner.analysis.comparison.bisection import BoundsVerdict
 from compile_hud.runner.bisect.report import change_text
+from compile_hud.runner.isolate.continuation import anew_command, longer_options, resume_command
 from compile_hud.runner.isolate.isolation import Isolation, percent
 from compile_hud.runner.isolate.shares import FoundShare, Position, ShareKind, is_effect
 
@@ -15,11 +16,12 @@ from compile_hud.runner.isolate.shares import FoundShare, Position, ShareKind, i
 _NUM_SHOWN = 8
 
 
-def answer_lines(isolation: Isolation, *, before: str, after: str) -> Iterator[str]:
+def answer_lines(isolation: Isolation) -> Iterator[str]:
     """Yield the change, the shares of the differences, and what was left out."""
-    ends = isolation.ends
-    yield f"{isolation.case.key}"
-    yield f"{metric_label(ends.metric)} from {before} to {after}: {change_text(ends)}"
+    ends, known = isolation.ends, isolation.known
+    yield f"{known.case.key}"
+    names = f"from {known.baseline} to {known.candidate}"
+    yield f"{metric_label(ends.metric)} {names}: {change_text(ends)}"
     yield from _answer(isolation)
     for item in isolation.unusable:
         names = ", ".join(part.text for part in item.differences)
@@ -41,11 +43,18 @@ def is_answered(isolation: Isolation) -> bool:
     )
 
 
-def has_more_to_find(isolation: Isolation) -> bool:
-    """Return whether more launches could name what the answer leaves open."""
+def next_commands(isolation: Isolation) -> list[str]:
+    """Return the command that could name what the answer leaves open, none without such a one."""
+    known = isolation.known
+    if isolation.verdict is BoundsVerdict.UNCLEAR:
+        return [resume_command(known, longer_options(known))]
     is_searched = bool(isolation.differences) and isolation.verdict is BoundsVerdict.DIFFER
-    is_open = isolation.verdict is BoundsVerdict.UNCLEAR
-    return is_open or (is_searched and not is_answered(isolation))
+    if not is_searched or is_answered(isolation):
+        return []
+    if isolation.is_cut:
+        more = str(2 * known.limits.max_toolchains)
+        return [resume_command(known, [("max-toolchains", more)])]
+    return [anew_command(known, longer_options(known))]
 
 
 def _answer(isolation: Isolation) -> Iterator[str]:
@@ -98,3 +107,48 @@ def _listed(texts: list[str]) -> str:
     shown = ", ".join(texts[:_NUM_SHOWN])
     left = len(texts) - _NUM_SHOWN
     return f"{shown} and {left} more" if left > 0 else shown
+
+
+def as_mapping(isolation: Isolation) -> Mapping[str, object]:
+    """Return the isolation as a JSON object."""
+    shares = isolation.shares
+    return {
+        "id": isolation.known.id,
+        "baseline": isolation.known.baseline,
+        "candidate": isolation.known.candidate,
+        "case": isolation.known.case.to_json(),
+        "metric": isolation.ends.metric,
+        "ends": {
+            "verdict": str(isolation.verdict),
+            "ratio": isolation.ends.ratio,
+            "low": isolation.ends.low,
+            "high": isolation.ends.high,
+            "num_pairs": isolation.ends.num_pairs,
+        },
+        "differences": [item.to_json() for item in isolation.differences],
+        "unloaded": [item.to_json() for item in isolation.unloaded],
+        "unmovable": [item.to_json() for item in isolation.unmovable],
+        "shares": None
+        if shares is None
+        else [
+            {
+                "differences": [item.to_json() for item in isolation.named(share)],
+                "kind": str(share.kind),
+                **_percent(share.position),
+            }
+            for share in shares
+        ],
+        "rest": None if isolation.rest is None else _percent(isolation.rest),
+        "unusable": [
+            {"differences": [part.to_json() for part in item.differences], "reason": item.reason}
+            for item in isolation.unusable
+        ],
+        "num_mixtures": isolation.num_mixtures,
+    }
+
+
+def _percent(position: Position) -> dict[str, float | list[float]]:
+    return {
+        "share_pct": 100 * position.share,
+        "interval_pct": [100 * position.low, 100 * position.high],
+    }

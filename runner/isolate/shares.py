@@ -59,6 +59,8 @@ class ShareSearch:
 
     A mixture that looks odd is measured twice, which does not count.
     The last mixture has everything but the answer: `rest` is its position, None without one.
+    `is_cut` says whether more mixtures were needed than allowed.
+    Equal answers of `measure` give equal questions, so that a search can be replayed.
     """
 
     num_differences: int
@@ -66,6 +68,7 @@ class ShareSearch:
     max_mixtures: int
     whole: Position
     rest: Position | None = None
+    is_cut: bool = False
     _known: dict[frozenset[int], Position | None] = field(default_factory=dict)
     _repeated: dict[frozenset[int], Position] = field(default_factory=dict)
     _num_measured: int = 0
@@ -205,6 +208,7 @@ class ShareSearch:
         if numbers not in self._known:
             # One mixture remains for the check of the answer.
             if self._num_measured >= self.max_mixtures - 1:
+                self.is_cut = True
                 return None
             self._num_measured += 1
             self._known[numbers] = self.measure(numbers)

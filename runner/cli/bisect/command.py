@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import Any
 
 import click
-from click.core import ParameterSource
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
@@ -34,6 +33,7 @@ from compile_hud.runner.cli.bisect.alert_search import (
 from compile_hud.runner.cli.bisect.options import (
     REVISION_OPTIONS,
     LimitOptions,
+    is_typed,
     limit_options,
     resume_option,
 )
@@ -140,10 +140,7 @@ def _of_alert(alert_id: str, *, limits: LimitOptions, workspace: Workspace) -> B
     """Return the search for the revision behind an alert, with the limits that were typed."""
     known = begin_alert(find_alert(workspace.store(), alert_id), workspace=workspace)
     typed = limits.limits
-    context = click.get_current_context()
-    source = context.get_parameter_source("floor")
-    has_floor = source is not None and source is not ParameterSource.DEFAULT
-    floor = typed.floor if has_floor else known.limits.floor
+    floor = typed.floor if is_typed("floor") else known.limits.floor
     settings = replace(known.settings, timeout_s=max(known.settings.timeout_s, typed.step_s))
     return replace(known, limits=replace(typed, floor=floor), settings=settings)
 

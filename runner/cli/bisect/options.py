@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from compile_hud.runner.analysis.comparison.runs import DEFAULT_FAIL_ABOVE
 from compile_hud.runner.bisect.record import Limits
@@ -88,6 +89,12 @@ def limit_options(
             help=f"Time limit of {'an' if step[0] in 'aeiou' else 'a'} {step} in minutes.",
         ),
     )
+
+
+def is_typed(name: str) -> bool:
+    """Return whether the running command has a value of its parameter `name` from its line."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source is not None and source is not ParameterSource.DEFAULT
 
 
 def resume_option(noun: str) -> Callable[[Any], Any]:

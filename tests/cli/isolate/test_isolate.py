@@ -3,43 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import os
-import signal
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from compile_hud.runner.cli.exit_codes import EXIT_INTERRUPTED
 from compile_hud.runner.isolate import environments, mixtures
 from tests.support.runs.bisection import CASE
-from tests.support.runs.isolation import IsolateTerminal
-from tests.support.words import replacing_numbers
-
-OLD = {f"part-{number}": "1.0" for number in range(5)}
-NEW = dict.fromkeys(OLD, "2.0")
-
-
-@pytest.fixture
-def words(snapshot: SnapshotAssertion, tmp_path: Path) -> SnapshotAssertion:
-    """Return the snapshot of a surface's words, without decimal numbers."""
-    return snapshot.with_defaults(matcher=replacing_numbers(tmp_path))
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def slow_part(facts: Mapping[str, str]) -> float:
-    return 0.013 if facts.get("part-3") == "2.0" else 0.010
-
-
-def names_of(document: Mapping[str, Any]) -> list[list[str]]:
-    return [[item["name"] for item in share["differences"]] for share in document["shares"]]
+from tests.support.runs.isolation import NEW, OLD, IsolateTerminal, names_of, slow_part
 
 
 def test_the_package_that_is_slow_has_all_of_the_change(
@@ -217,27 +189,16 @@ def test_an_interpreter_that_prints_is_refused(folder: Path, words: SnapshotAsse
 
 def test_one_case_and_known_toolchains_are_needed(folder: Path, words: SnapshotAssertion) -> None:
     terminal = IsolateTerminal(folder, OLD, NEW, cost=slow_part)
-    for arguments in (("old", "ne", *CASE), ("old", "new", "--model", "net")):
+    for arguments in (("old", "ne", *CASE), ("old", "new", "--model", "net"), ("old", *CASE)):
         result = terminal.hud("isolate", *arguments)
         assert result.exit_code == 2
         assert result.stderr == words
 
 
 def test_nothing_is_left_of_the_mixtures(folder: Path) -> None:
-    IsolateTerminal(folder, OLD, NEW, cost=slow_part).isolate()
-    assert [path.name for path in (folder / ".hud" / "isolate").iterdir()] == [".lock"]
-
-
-def test_an_interrupt_during_a_mixture_leaves_nothing(folder: Path) -> None:
-    def cost(facts: Mapping[str, str]) -> float:
-        if len(set(facts.values()) & {"1.0", "2.0"}) == 2:
-            os.kill(os.getpid(), signal.SIGINT)
-        return slow_part(facts)
-
-    result = IsolateTerminal(folder, OLD, NEW, cost=cost).hud("isolate", "old", "new", *CASE)
-    assert result.exit_code == EXIT_INTERRUPTED
-    assert result.stderr.endswith("hud: stopped; nothing of the isolation is kept\n")
-    assert [path.name for path in (folder / ".hud" / "isolate").iterdir()] == [".lock"]
+    document = IsolateTerminal(folder, OLD, NEW, cost=slow_part).isolate()
+    names = {path.name for path in (folder / ".hud" / "isolate").iterdir()}
+    assert names == {".lock", f"{document['id']}.json"}
 
 
 def test_a_python_that_makes_no_environment_in_time_is_named(

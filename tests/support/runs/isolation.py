@@ -15,6 +15,8 @@ from tests.support.runs.bisection import CASE, BisectTerminal
 # The seconds of an iteration by the versions of packages and by variables; 0: it does not start,
 # below 0: the case fails.
 Cost = Callable[[Mapping[str, str]], float]
+OLD = {f"part-{number}": "1.0" for number in range(5)}
+NEW = dict.fromkeys(OLD, "2.0")
 _REPORT = """
 import importlib.metadata, json, os
 items = importlib.metadata.distributions()
@@ -58,6 +60,16 @@ class IsolateTerminal(BisectTerminal):
         result = self.hud("isolate", "old", "new", *CASE, *arguments, "--json")
         assert result.stdout, result.stderr
         return json.loads(result.stdout)
+
+
+def slow_part(facts: Mapping[str, str]) -> float:
+    """Return the cost of packages of which `part-3` is slower in its version 2.0."""
+    return 0.013 if facts.get("part-3") == "2.0" else 0.010
+
+
+def names_of(document: Mapping[str, Any]) -> list[list[str]]:
+    """Return the names of the differences of each share."""
+    return [[item["name"] for item in share["differences"]] for share in document["shares"]]
 
 
 def make_toolchain(

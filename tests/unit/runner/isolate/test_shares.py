@@ -95,6 +95,47 @@ def test_the_limit_leaves_several_suspects() -> None:
     assert len(measured) <= 5
 
 
+def test_only_a_limit_that_left_suspects_cut_the_search() -> None:
+    _, cut, _ = search(60, lambda numbers: float(57 in numbers), max_mixtures=5)
+    _, whole, _ = search(60, lambda numbers: float(57 in numbers), max_mixtures=20)
+    assert (cut.is_cut, whole.is_cut) == (True, False)
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("more", [0, 10])
+def test_a_search_over_known_answers_asks_for_none_of_them_again(seed: int, more: int) -> None:
+    def effect(numbers: frozenset[int]) -> float:
+        return 0.5 * (2 in numbers) + 0.3 * ({7, 11} <= numbers)
+
+    known: dict[frozenset[int], list[Position | None]] = {}
+    rng = random.Random(seed)
+
+    def draw(numbers: frozenset[int]) -> Position | None:
+        share = effect(numbers) + rng.gauss(0, WIDTH)
+        position = Position(share=share, low=share - WIDTH, high=share + WIDTH)
+        known.setdefault(numbers, []).append(position)
+        return position
+
+    whole = Position(share=0.8, low=0.8 - WIDTH, high=0.8 + WIDTH)
+    first = ShareSearch(num_differences=16, measure=draw, max_mixtures=8, whole=whole)
+    shares = first.run()
+    stored = {numbers: list(answers) for numbers, answers in known.items()}
+    requested: list[frozenset[int]] = []
+
+    def replay(numbers: frozenset[int]) -> Position | None:
+        if stored.get(numbers):
+            return stored[numbers].pop(0)
+        requested.append(numbers)
+        return draw(numbers)
+
+    second = ShareSearch(num_differences=16, measure=replay, max_mixtures=8 + more, whole=whole)
+    again = second.run()
+    if not more:
+        assert (again, second.rest, requested) == (shares, first.rest, [])
+    # The search leaves at most the check of the former answer unused.
+    assert sum(map(len, stored.values())) <= 1
+
+
 def test_many_small_effects_have_no_share() -> None:
     shares, _, _ = search(16, lambda numbers: len(numbers) / 16)
     assert all(len(share.numbers) > 1 for share in shares)
