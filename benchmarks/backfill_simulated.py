@@ -23,12 +23,12 @@ from scipy.stats import t as student
 
 from compile_hud.runner.analysis.comparison.backfill import (
     ANCHOR,
+    CaseHistory,
     RevisionLevel,
     is_precise,
     level_of,
     next_revision,
     revision_for_detection,
-    segments_of,
     steps_of,
 )
 from compile_hud.runner.analysis.comparison.paired import looks
@@ -80,9 +80,9 @@ def simulate(seed: int, *, num_steps: int, least: int = LEAST, fills: bool = Fal
     while (index := _next(levels, least, fills=fills)) is not None:
         levels[index], spent = drawn[index]
         num_pairs += spent
-    steps = steps_of(segments_of(levels), floor=FLOOR)
+    steps = steps_of(CaseHistory(levels=levels).segments(), floor=FLOOR)
     every = {index: level for index, (level, _) in enumerate(drawn)} | {0: ANCHOR}
-    all_steps = steps_of(segments_of(every), floor=FLOOR)
+    all_steps = steps_of(CaseHistory(levels=every).segments(), floor=FLOOR)
     return Simulated(
         planted=frozenset(map(int, planted)),
         reported=frozenset(step.last for step in steps),
@@ -94,10 +94,11 @@ def simulate(seed: int, *, num_steps: int, least: int = LEAST, fills: bool = Fal
 
 
 def _next(levels: Mapping[int, RevisionLevel], least: int, *, fills: bool) -> int | None:
-    index = next_revision([levels], num_revisions=NUM_REVISIONS, floor=FLOOR, least=least)
+    history = CaseHistory(levels=levels)
+    index = next_revision([history], num_revisions=NUM_REVISIONS, floor=FLOOR, least=least)
     if index is not None or not fills:
         return index
-    return revision_for_detection(levels, num_revisions=NUM_REVISIONS, floor=FLOOR)
+    return revision_for_detection(history, num_revisions=NUM_REVISIONS, floor=FLOOR)
 
 
 def figures(

@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 from compile_hud.db.records.results import Case
 from compile_hud.runner.analysis.comparison.backfill import (
     ANCHOR,
+    CaseHistory,
     RevisionLevel,
     Segment,
     level_of,
     next_revision,
     revision_for_detection,
-    segments_of,
     steps_of,
     undecided_of,
 )
@@ -43,16 +43,20 @@ class BackfillLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CasePoint:
-    """One case at one revision against the anchor; `factor` normalised the stored times."""
+    """One case at one revision against the anchor; `factor` normalised the stored times.
+
+    A case without a time there has a `reason`.
+    """
 
     case_key: str
     reading: Reading
     factor: float
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackfillPoint:
-    """All cases at the revision `index`, or the reason why it could not be measured."""
+    """All cases at the revision `index`, or the reason why none could be measured."""
 
     index: int
     run_id: str
@@ -89,11 +93,6 @@ class Backfill(StoredSearch):
         return self.next_index is None
 
     @property
-    def unusable(self) -> frozenset[int]:
-        """Return the indices of revisions that cannot be measured."""
-        return frozenset(point.index for point in self.points if point.reason)
-
-    @property
     def next_index(self) -> int | None:
         """Return the revision to measure next, None if the backfill is complete."""
         index = self.uncertain_index
@@ -101,10 +100,9 @@ class Backfill(StoredSearch):
             return index
         indices = (
             revision_for_detection(
-                self.levels(case.key),
+                self.history(case.key),
                 num_revisions=len(self.revisions),
                 floor=self.limits.floor,
-                unusable=self.unusable,
             )
             for case in self.cases
         )
@@ -114,11 +112,10 @@ class Backfill(StoredSearch):
     def uncertain_index(self) -> int | None:
         """Return the revision that divides an unknown segment, None if each is known."""
         return next_revision(
-            [self.levels(case.key) for case in self.cases],
+            [self.history(case.key) for case in self.cases],
             num_revisions=len(self.revisions),
             floor=self.limits.floor,
             least=self.limits.least,
-            unusable=self.unusable,
         )
 
     def levels(self, case_key: str) -> dict[int, RevisionLevel]:
@@ -133,9 +130,19 @@ class Backfill(StoredSearch):
                     )
         return levels
 
+    def history(self, case_key: str) -> CaseHistory:
+        """Return the levels of a case, and the revisions that it does not run at."""
+        unusable = {
+            point.index
+            for point in self.points
+            if point.reason
+            or any(item.case_key == case_key and item.reason for item in point.cases)
+        }
+        return CaseHistory(levels=self.levels(case_key), unusable=unusable)
+
     def segments(self, case_key: str) -> tuple[Segment, ...]:
         """Return the segments between the measured revisions of a case."""
-        return segments_of(self.levels(case_key), unusable=self.unusable)
+        return self.history(case_key).segments()
 
     def steps(self, case_key: str) -> tuple[Segment, ...]:
         """Return the steps of a case."""

@@ -79,10 +79,14 @@ def _short_text(revision: BisectRevision) -> str:
 
 
 def closing_lines(backfill: Backfill) -> Iterator[str]:
-    """Yield the skipped revisions, and the name of the stored points."""
+    """Yield the skipped revisions and cases, and the name of the stored points."""
     for point in backfill.points:
+        name = revision_text(backfill.revisions[point.index])
         if point.reason:
-            yield f"skipped: {revision_text(backfill.revisions[point.index])}: {point.reason}"
+            yield f"skipped: {name}: {point.reason}"
+        for item in point.cases:
+            if item.reason:
+                yield f"skipped: {name}: {item.case_key}: {item.reason}"
     if any(not point.reason for point in backfill.points):
         yield f"stored as suite {SUITE} in toolchain {toolchain_of(backfill)}"
 

@@ -146,9 +146,8 @@ class _HistoryMeasurement:
         measured = [
             self._measure_case(order, anchor=anchor, candidate=candidate) for order in self._orders
         ]
-        failed = [item for item in measured if not item.point.reading.ratio]
-        reason = _reason(failed[0].candidate) if failed else ""
-        if not failed:
+        is_usable = any(not item.point.reason for item in measured)
+        if is_usable:
             if not any(not point.reason for point in self._known.points):
                 self._store(ANCHOR_INDEX, [item.anchor for item in measured], [{}] * len(measured))
             self._store(
@@ -156,7 +155,8 @@ class _HistoryMeasurement:
                 [item.candidate for item in measured],
                 [item.factors for item in measured],
             )
-        points = [] if failed else [item.point for item in measured]
+        points = [item.point for item in measured] if is_usable else []
+        reason = "" if is_usable else measured[0].point.reason
         self._keep(self._point(index, points, reason=reason, since=started_at))
         # The search needs no revision twice, except the anchor.
         self._revisions.keep_only((ANCHOR_INDEX,))
@@ -185,10 +185,13 @@ class _HistoryMeasurement:
         reading = replace(_read(pair), num_pairs=timed.num_pairs)
         self._remember_anchor(case.key, pair.baseline)
         factors = factor_of(pair.baseline, reference=self._known.anchor_s[case.key])
-        if reading.ratio:
-            self._say(f"  {case.key}: {change_text(reading)}")
+        reason = "" if reading.ratio else _reason(pair.candidate)
+        self._say(f"  {case.key}: {reason or change_text(reading)}")
         point = CasePoint(
-            case_key=case.key, reading=reading, factor=factors.get(reading.metric, 1.0)
+            case_key=case.key,
+            reading=reading,
+            factor=factors.get(reading.metric, 1.0),
+            reason=reason,
         )
         return _CaseAtRevision(point, pair.baseline, pair.candidate, factors)
 

@@ -90,65 +90,62 @@ def is_precise(low: float, high: float, *, floor: float) -> bool:
     return math.log(high / low) / 2 <= TARGET_SHARE * math.log1p(floor)
 
 
-def segments_of(
-    levels: Mapping[int, RevisionLevel], *, unusable: Collection[int] = ()
-) -> tuple[Segment, ...]:
-    """Return the segments between the measured revisions, oldest first."""
-    indices = sorted(levels)
-    return tuple(
-        Segment(
-            first=first,
-            last=last,
-            log_ratio=levels[last].log_ratio - levels[first].log_ratio,
-            error=math.hypot(levels[first].error, levels[last].error),
-            num_left=sum(index not in unusable for index in range(first + 1, last)),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseHistory:
+    """The levels of one case by revision, and the revisions at which it has none to give."""
+
+    levels: Mapping[int, RevisionLevel]
+    unusable: Collection[int] = ()
+
+    def segments(self) -> tuple[Segment, ...]:
+        """Return the segments between the measured revisions, oldest first."""
+        return tuple(
+            Segment(
+                first=first,
+                last=last,
+                log_ratio=self.levels[last].log_ratio - self.levels[first].log_ratio,
+                error=math.hypot(self.levels[first].error, self.levels[last].error),
+                num_left=sum(index not in self.unusable for index in range(first + 1, last)),
+            )
+            for first, last in pairwise(sorted(self.levels))
         )
-        for first, last in zip(indices, indices[1:], strict=False)
-    )
+
+    def ends(self, num_revisions: int) -> tuple[int, ...]:
+        """Return the first and the last usable revision, nothing if none is usable."""
+        usable = [index for index in range(num_revisions) if index not in self.unusable]
+        return (usable[0], usable[-1]) if usable else ()
 
 
 def next_revision(
-    histories: Sequence[Mapping[int, RevisionLevel]],
-    *,
-    num_revisions: int,
-    floor: float,
-    least: int,
-    unusable: Collection[int] = (),
+    histories: Sequence[CaseHistory], *, num_revisions: int, floor: float, least: int
 ) -> int | None:
     """Return the index of the revision to measure next, None if every segment is known.
 
-    `histories` are those of several cases, which are measured at the same revisions. The ends come
-    first. Flat segments are divided while fewer than `least` revisions are measured.
+    The cases of `histories` are measured at the same revisions. The ends come first. Flat segments
+    are divided while fewer than `least` revisions are measured.
     """
-    usable = [index for index in range(num_revisions) if index not in unusable]
-    known = {index for levels in histories for index in levels}
-    for index in (usable[0], usable[-1]):
-        if index not in known:
-            return index
-    segments = [
-        segment for levels in histories for segment in segments_of(levels, unusable=unusable)
-    ]
-    open_segments = [item for item in segments if item.num_left and not item.is_flat(floor)]
-    if open_segments:
-        return _middle(max(open_segments, key=lambda item: item.score), unusable)
-    gaps = [item for item in segments if item.num_left]
-    if gaps and len(known) < least:
-        return _middle(max(gaps, key=lambda item: item.num_left), unusable)
+    for history in histories:
+        for index in history.ends(num_revisions):
+            if index not in history.levels:
+                return index
+    parts = [(segment, history) for history in histories for segment in history.segments()]
+    parts = [(segment, history) for segment, history in parts if segment.num_left]
+    open_parts = [item for item in parts if not item[0].is_flat(floor)]
+    if open_parts:
+        return _middle(*max(open_parts, key=lambda item: item[0].score))
+    known = {index for history in histories for index in history.levels}
+    if parts and len(known) < least:
+        return _middle(*max(parts, key=lambda item: item[0].num_left))
     return None
 
 
-def revision_for_detection(
-    levels: Mapping[int, RevisionLevel],
-    *,
-    num_revisions: int,
-    floor: float,
-    unusable: Collection[int] = (),
-) -> int | None:
+def revision_for_detection(history: CaseHistory, *, num_revisions: int, floor: float) -> int | None:
     """Return the next revision of a level that has too few points for the detector, or None.
 
     It is the one that is farthest from the measured ones. Without a step no level needs any.
     """
-    steps = steps_of(segments_of(levels, unusable=unusable), floor=floor)
+    levels, unusable = history.levels, history.unusable
+    steps = steps_of(history.segments(), floor=floor)
     starts = [0, *(step.last for step in steps), num_revisions]
     for start, end in pairwise(starts if steps else ()):
         inside = [index for index in levels if start <= index < end]
@@ -177,7 +174,8 @@ def undecided_of(segments: Sequence[Segment], *, floor: float) -> tuple[Segment,
     return tuple(item for item in segments if not item.is_flat(floor) and item not in steps)
 
 
-def _middle(segment: Segment, unusable: Collection[int]) -> int:
-    inside = [index for index in range(segment.first + 1, segment.last) if index not in unusable]
+def _middle(segment: Segment, history: CaseHistory) -> int:
+    between = range(segment.first + 1, segment.last)
+    inside = [index for index in between if index not in history.unusable]
     target = (segment.first + segment.last) / 2
     return min(inside, key=lambda index: abs(index - target))

@@ -18,6 +18,7 @@ from compile_hud.db.queries.results import load_document
 from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.queries.series import find_series
 from compile_hud.db.records.imported import is_imported
+from compile_hud.db.records.results import Outcome
 from compile_hud.runner.backfill.record import Backfill
 from compile_hud.runner.backfill.stored_points import dates_of
 from compile_hud.runner.bisect.record import BisectRevision
@@ -207,6 +208,34 @@ def test_several_cases_are_measured_at_the_same_revisions(folder: Path) -> None:
     for result in document["results"]:
         assert [step["to"] for step in result["steps"]] == ["t03", "t09"]
     assert all(len(point["cases"]) == 2 for point in document["points"])
+
+
+def test_a_case_that_fails_at_a_revision_leaves_the_others_there(
+    folder: Path, words: SnapshotAssertion
+) -> None:
+    terminal = BisectTerminal(folder, LEVELS)
+    terminal.fails = {"t11": "default", "t03": "default"}
+    over = ("--toolchain", *NAMES, "--model", "net", "--mode", "eager", "--mode", "default")
+    result = terminal.hud("backfill", *over)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert [line for line in lines if line.startswith("skipped")] == words
+    document = backfill(terminal, "--resume", json_file(folder).stem)
+    steps = [[(step["from"], step["to"]) for step in item["steps"]] for item in document["results"]]
+    assert steps == [[("t02", "t03"), ("t08", "t09")], [("t02", "t04"), ("t08", "t09")]]
+    # The failure is a result of its run.
+    store = terminal.store()
+    stored = [
+        (summary.run.revision, item.case.mode, item.outcome)
+        for summary in load_runs(store)
+        for item in load_document(store, summary.run.id).results
+        if item.outcome is not Outcome.OK
+    ]
+    assert sorted(stored) == [
+        ("9.t03@0123456789", "default", Outcome.INACCURATE),
+        ("9.t11@0123456789", "default", Outcome.INACCURATE),
+    ]
+    assert Backfill.from_json(json.loads(json_file(folder).read_text())).is_complete
 
 
 def test_what_is_stored_comes_back_as_it_was(folder: Path) -> None:

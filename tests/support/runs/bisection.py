@@ -37,6 +37,8 @@ class BisectTerminal(Terminal):
         self.launch_s = 1.0
         # Results have kernels: one product, and another one above 11 ms.
         self.with_kernels = False
+        # The names at which cases of a mode fail.
+        self.fails: Mapping[str, str] = {}
         # This is called with the name of each revision whose launch is over.
         self.on_launch: Callable[[str], None] = lambda _name: None
         self._draws: dict[str, Draw] = {}
@@ -66,7 +68,7 @@ class BisectTerminal(Terminal):
         self.clock.advance(self.launch_s)
         level = self.levels[name]
         self.on_launch(name)
-        if level < 0:
+        if level < 0 or self.fails.get(name) == order.case.mode:
             return LaunchReport(outcome=Outcome.INACCURATE, reason="far off")
         if name not in self._draws:
             seed = 1 + len(self._draws)

@@ -11,12 +11,12 @@ import pytest
 from benchmarks.backfill_simulated import NUM_REVISIONS, RESULTS, figures, recorded, simulate
 from compile_hud.runner.analysis.comparison.backfill import (
     ANCHOR,
+    CaseHistory,
     RevisionLevel,
     is_precise,
     level_of,
     next_revision,
     revision_for_detection,
-    segments_of,
     steps_of,
     undecided_of,
 )
@@ -38,7 +38,8 @@ def levels_of(
 def following(
     levels: dict[int, RevisionLevel], *, least: int = 2, unusable: Collection[int] = ()
 ) -> int | None:
-    return next_revision([levels], num_revisions=33, floor=FLOOR, least=least, unusable=unusable)
+    history = CaseHistory(levels=levels, unusable=unusable)
+    return next_revision([history], num_revisions=33, floor=FLOOR, least=least)
 
 
 def test_the_ends_come_first_then_the_middle_of_the_largest_change() -> None:
@@ -68,23 +69,35 @@ def test_a_revision_that_cannot_be_measured_is_replaced_by_its_neighbour() -> No
 
 def test_the_worst_case_of_several_decides() -> None:
     calm, slow = levels_of(0.0, 0.0, indices=[16, 32]), levels_of(0.3, 0.3, indices=[16, 32])
-    assert next_revision([calm, slow], num_revisions=33, floor=FLOOR, least=2) == 8
+    histories = [CaseHistory(levels=levels) for levels in (calm, slow)]
+    assert next_revision(histories, num_revisions=33, floor=FLOOR, least=2) == 8
+
+
+def test_a_revision_at_which_one_case_fails_is_measured_for_the_others() -> None:
+    failing = CaseHistory(levels={0: ANCHOR}, unusable={16, 32})
+    slow = CaseHistory(levels=levels_of(0.2, indices=[32]))
+    assert next_revision([failing, slow], num_revisions=33, floor=FLOOR, least=2) == 31
+    failing = CaseHistory(levels=levels_of(0.0, indices=[31]), unusable={16, 32})
+    assert next_revision([failing, slow], num_revisions=33, floor=FLOOR, least=2) == 16
+    everywhere = CaseHistory(levels={0: ANCHOR}, unusable=range(1, 33))
+    assert next_revision([everywhere, slow], num_revisions=33, floor=FLOOR, least=2) == 16
 
 
 def test_steps_are_changed_segments_without_a_revision_between() -> None:
-    segments = segments_of(levels_of(0.0, 0.1, 0.1, 0.104, indices=[1, 2, 3, 8]))
+    segments = CaseHistory(levels=levels_of(0.0, 0.1, 0.1, 0.104, indices=[1, 2, 3, 8])).segments()
     (step,) = steps_of(segments, floor=FLOOR)
     assert (step.first, step.last) == (1, 2)
     low, high = step.interval
     assert step.ratio == pytest.approx(1.1)
     assert low < 1.1 < high
-    wide = segments_of(levels_of(0.1, indices=[8]))
+    wide = CaseHistory(levels=levels_of(0.1, indices=[8])).segments()
     assert (steps_of(wide, floor=FLOOR), undecided_of(wide, floor=FLOOR)) == ((), wide)
 
 
 def test_levels_of_steps_get_the_points_that_the_detector_needs() -> None:
     def needed(levels: dict[int, RevisionLevel], *, unusable: Collection[int] = ()) -> int | None:
-        return revision_for_detection(levels, num_revisions=33, floor=FLOOR, unusable=unusable)
+        history = CaseHistory(levels=levels, unusable=unusable)
+        return revision_for_detection(history, num_revisions=33, floor=FLOOR)
 
     flat = levels_of(0.0, 0.0, indices=[16, 32])
     assert needed(flat) is None
