@@ -1,5 +1,6 @@
 """Measure the prose of the documents: `python docs/prose.py` prints a table, `--check` the faults.
 
+`--compare REV` prints the figures of the documents of another git revision, then those of now.
 Prose is the text of paragraphs and lists. Tables, code, headings and generated parts are not.
 """
 
@@ -8,8 +9,9 @@ from __future__ import annotations
 import dataclasses
 import re
 import statistics
+import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from markdown_it import MarkdownIt
@@ -94,6 +96,43 @@ def documents() -> Iterator[Prose]:
                 yield prose_of(name, path.read_text(encoding="utf-8"))
 
 
+def documents_at(revision: str) -> Iterator[Prose]:
+    """Yield the prose of each document of a git revision; raise CalledProcessError."""
+    names = _git("ls-tree", "-r", "--name-only", "-z", revision, "README.md", "docs").split("\0")
+    for name in filter(None, names):
+        if name.endswith(".md") and not name.startswith(EXCLUDED):
+            yield prose_of(name, _git("show", f"{revision}:{name}"))
+
+
+def _git(*arguments: str) -> str:
+    command = ("git", "-C", str(ROOT), *arguments)
+    return subprocess.run(command, check=True, capture_output=True, encoding="utf-8").stdout
+
+
+def banned_words(sentences: Iterable[str]) -> int:
+    """Return the number of banned words in `sentences`."""
+    words = (word for text in sentences for word in re.findall(r"[A-Za-z]+", text.lower()))
+    return sum(word in BANNED for word in words)
+
+
+def comparison(revision: str) -> str:
+    """Return the figures of the documents of `revision` and of now, most banned words first."""
+    lines = [f"{'document':42} {'words':>6} {'mean':>5} {'longest':>7} {'banned':>6}"]
+    for title, rows in ((revision, [*documents_at(revision)]), ("now", [*documents()])):
+        lines.append(f"{title}:")
+        ordered = sorted(rows, key=lambda row: (-banned_words(row.sentences), -row.num_words))
+        for name, sentences in (
+            *((row.name, row.sentences) for row in ordered),
+            ("all", tuple(text for row in rows for text in row.sentences)),
+        ):
+            counts = [*map(words_of, sentences)] or [0]
+            lines.append(
+                f"{name:42} {sum(counts):6} {statistics.mean(counts):5.1f} {max(counts):7}"
+                f" {banned_words(sentences):6}"
+            )
+    return "\n".join(lines) + "\n"
+
+
 def faults(prose: Prose) -> Iterator[str]:
     """Yield the broken rules of a document, each with its sentence."""
     if prose.mean > MAX_MEAN:
@@ -124,7 +163,15 @@ def figures(rows: Sequence[Prose]) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the figures, or with --check the faults; return the exit status."""
+    """Print the figures, with --check the faults, with --compare both; return the exit status."""
+    if "--compare" in arguments:
+        *_, revision = arguments
+        try:
+            sys.stdout.write(comparison(revision))
+        except subprocess.CalledProcessError as error:
+            sys.stderr.write(error.stderr)
+            return 2
+        return 0
     rows = [*documents()]
     if "--check" not in arguments:
         sys.stdout.write(figures(rows))
