@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compile_hud.db.records.results import CaseResult, Measurement
-from compile_hud.db.shared.text import counted, signed, significant
+from compile_hud.db.shared.text import counted, plural, signed, significant
 
 _BARS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
 # A series that rises by less than its own noise must not look like a cliff.
@@ -41,7 +41,7 @@ def quantity(value: float | None, *, unit: str) -> str:
     if unit == "share":
         return f"{significant(100 * value)} %"
     if unit == "calls":
-        return f"{value:,.0f} calls"
+        return f"{value:,.0f} {plural(round(value), 'call')}"
     # Rounded to three digits, 999.7 would be in exponents.
     number = f"{value:,.0f}" if abs(value) >= _WHOLE else f"{value:.3g}"
     return number if unit == "1" else f"{number} {unit}"

@@ -24,6 +24,7 @@ from compile_hud.app.ui.urls import RunsState, run_url, runs_url
 from compile_hud.db.errors import NotFoundError, StoreError, StoreLocked, StoreTooNew, StoreTooOld
 from compile_hud.db.records.summaries import RunSummary
 from compile_hud.db.shared.access_rules import Person
+from compile_hud.db.shared.text import counted_of
 
 # Two seconds are live enough for people and cost the store nothing: the poll reads a stamp file.
 POLL_S = 2.0
@@ -192,7 +193,7 @@ def live(summaries: Sequence[RunSummary], *, known_version: int, known_person: P
 def progress_html(summary: RunSummary, progress: Progress) -> Markup:
     """Return the progress of a run as a line of text over a bar."""
     share = progress.num_done / progress.num_planned if progress.num_planned else 0.0
-    words = [f"{progress.num_done} of {progress.num_planned} cases"]
+    words = [counted_of(progress.num_done, progress.num_planned, "case")]
     if progress.is_silent:
         words.append(
             f"no heartbeat for {duration(progress.silent_s)}: the runner has probably"

@@ -18,6 +18,7 @@ from compile_hud.db.jobs.health import Health, load_health
 from compile_hud.db.records.notifications import Notification, NotificationState
 from compile_hud.db.shared.access_rules import Role
 from compile_hud.db.shared.settings_snapshot import SETTINGS_VARIABLE, settings_from_json
+from compile_hud.db.shared.text import counted
 
 logger = logging.getLogger(__name__)
 # The page polls at this interval. A heartbeat raises no version of the store, so time is part of
@@ -57,7 +58,8 @@ def send_again(ids: Collection[str]) -> str:
     except (access.NotAllowed, StoreError) as error:
         return f"Not sent again: {error}."
     by = person.signed_as("unknown")
-    logger.info("%d dead letters are sent again by %r: %s", num_sent, by, " ".join(ids))
+    letters = counted(num_sent, "dead letter")
+    logger.info("%s sent again by %r: %s", letters, by, " ".join(ids))
     return "" if num_sent else "Not sent again: another person has done it already."
 
 

@@ -30,6 +30,7 @@ from compile_hud.db.errors import BackupError
 from compile_hud.db.rows.bulk_insert import arrow_type, put_batch
 from compile_hud.db.schema import migrate
 from compile_hud.db.schema.tables import METADATA, RunTable, StoreVersionTable
+from compile_hud.db.shared.text import counted
 from compile_hud.db.store import Store
 
 # 1: first version.
@@ -285,7 +286,7 @@ def _checked(archive: zipfile.ZipFile, *, path: Path) -> Backup:
             num_rows = pq.ParquetFile(pa.PythonFile(stream, mode="r")).metadata.num_rows
         if num_rows != table.num_rows:
             raise BackupError(
-                f"{path} is damaged: {name} has {num_rows} rows",
+                f"{path} is damaged: {name} has {counted(num_rows, 'row')}",
                 path=path,
                 problem="num-rows",
                 table=name,

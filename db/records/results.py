@@ -33,6 +33,7 @@ from compile_hud.db.records.json_fields import (
 from compile_hud.db.records.kernels import Kernel, KernelSource
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.db.records.string_enum import StrEnum
+from compile_hud.db.shared.text import counted
 
 # The family of the reference cases, which are no models: they show the state of the machine.
 REFERENCE_FAMILY = "reference"
@@ -203,7 +204,9 @@ class Case(JsonRecord):
         parts = key.rsplit("/", len(names) - 1)
         if len(parts) != len(names):
             raise RecordError(
-                f"no case {key!r}: a case has {len(names)} parts", case=key, num_parts=len(names)
+                f"no case {key!r}: a case has {counted(len(names), 'part')}",
+                case=key,
+                num_parts=len(names),
             )
         return CaseKey(**dict(zip(names, parts, strict=True)))
 
@@ -267,7 +270,7 @@ class Measurement(JsonRecord):
             )
         if self.launches and sum(self.launches) != len(self.samples):
             raise RecordError(
-                f"measurement {self.metric!r} has {len(self.samples)} samples,"
+                f"measurement {self.metric!r} has {counted(len(self.samples), 'sample')},"
                 f" but its launches add up to {sum(self.launches)}",
                 metric=self.metric,
                 num_samples=len(self.samples),

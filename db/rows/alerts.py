@@ -18,6 +18,7 @@ from compile_hud.db.schema.tables import (
     CaseTable,
     SeriesSettingsTable,
 )
+from compile_hud.db.shared.text import counted
 
 # A message suggests at most so many ids.
 _MAX_NEAR = 2
@@ -55,7 +56,8 @@ def read_alert(connection: Connection, alert_id: str) -> Alert:
     if len(matches) > 1 and not exact:
         ids = ", ".join(sorted(alert.id for alert in matches)[:3])
         raise NotFoundError(
-            f"{len(matches)} alerts start with {alert_id!r}: {ids}, ... Give more of the id",
+            f"{counted(len(matches), 'alert')} start with {alert_id!r}: {ids}, ... Give more of the"
+            " id",
             alert=alert_id,
             candidates=tuple(sorted(alert.id for alert in matches)),
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from compile_hud.db.records.results import Run
+from compile_hud.db.shared.text import counted
 
 # The fact of a run with the revision of each model's code.
 MODEL_COMMITS = "model_commits"
@@ -51,7 +52,7 @@ def revisions_text(run: Run) -> str:
     if len(revisions) == 1:
         return next(iter(revisions.values()))
     if len(set(revisions.values())) == 1:
-        return f"{next(iter(revisions.values()))} ({len(revisions)} models)"
+        return f"{next(iter(revisions.values()))} ({counted(len(revisions), 'model')})"
     return ", ".join(f"{name} {text}" for name, text in revisions.items())
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from compile_hud.db.records.kernels import KernelSource
 from compile_hud.db.records.results import Run
 from compile_hud.db.shared.model_code import ModelCodeChange
-from compile_hud.db.shared.text import one_line, printable, shortened
+from compile_hud.db.shared.text import counted, one_line, printable, shortened
 
 # The fact of a run with the hash of the source of each model that keeps it.
 MODEL_SOURCES = "model_sources"
@@ -61,7 +61,7 @@ def code_diff(
     lines = list(_diff(before, after))
     notes = []
     if len(lines) > MAX_DIFF_LINES:
-        notes.append(f"{len(lines) - MAX_DIFF_LINES} more lines are not shown")
+        notes.append(f"{counted(len(lines) - MAX_DIFF_LINES, 'more line')} not shown")
     if any(source is not None and _is_cut(source) for source in (baseline, candidate)):
         notes.append("a run kept only the first part of the files")
     if not lines and not notes:

@@ -156,10 +156,23 @@ def own_eager_text(shown: str) -> str:
     return f"eager in its own process: {shown}; {LOAD_DIFFERED}"
 
 
+def plural(number: int, noun: str) -> str:
+    """Return `noun` as it stands after `number`: `job`, `jobs`, `launches`, `entries`."""
+    if number == 1:
+        return noun
+    if noun.endswith("y") and noun[-2] not in "aeiou":
+        return f"{noun[:-1]}ies"
+    return f"{noun}es" if noun.endswith(("s", "ch")) else f"{noun}s"
+
+
 def counted(number: int, noun: str) -> str:
     """Return a number of things in words: `1 job`, `3 jobs`, `no launches`."""
-    ending = "es" if noun.endswith(("s", "ch")) else "s"
-    return f"{number} {noun}" if number == 1 else f"{number or 'no'} {noun}{ending}"
+    return f"{number or 'no'} {plural(number, noun)}"
+
+
+def counted_of(number: int, num_all: int, noun: str) -> str:
+    """Return a part of a number of things in words: `2 of 3 jobs`, `0 of 1 job`."""
+    return f"{number} of {num_all} {plural(num_all, noun)}"
 
 
 def listed(texts: Sequence[str], *, limit: int) -> str:

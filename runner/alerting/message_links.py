@@ -24,6 +24,7 @@ from compile_hud.db.alerts.action_links import (
 from compile_hud.db.records.alerts import AlertState
 from compile_hud.db.records.notifications import Notification
 from compile_hud.db.records.triage import ONGOING
+from compile_hud.db.shared.text import counted
 from compile_hud.runner.config.load import Config
 from compile_hud.runner.errors import ConfigError
 from compile_hud.runner.notifications.receivers.secrets import NotReady, resolve_secret
@@ -100,7 +101,8 @@ def link_secret(config: Config, *, env: Mapping[str, str]) -> str:
         ) from error
     if len(secret) < MIN_SECRET_LENGTH:
         raise ConfigError(
-            f"[server]: {SECRET_NAME} has {len(secret)} characters, takes {MIN_SECRET_LENGTH} or"
+            f"[server]: {SECRET_NAME} has {counted(len(secret), 'character')}, takes"
+            f" {MIN_SECRET_LENGTH} or"
             " more, such as `openssl rand -hex 32` makes",
             section="server",
             key=SECRET_NAME,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from compile_hud.db.records.imported import BACKFILLED_TOOLCHAIN
-from compile_hud.db.shared.text import counted, signed
+from compile_hud.db.shared.text import counted, counted_of, signed
 from compile_hud.runner.analysis.comparison.backfill import FLAT_Z, Segment
 from compile_hud.runner.analysis.confirmation.confirmation import change_pct
 from compile_hud.runner.backfill.record import Backfill
@@ -55,7 +55,7 @@ def step_lines(backfill: Backfill, case_key: str) -> Iterator[str]:
     num_measured = len(backfill.levels(case_key))
     yield (
         f"{case_key}: {counted(len(steps), 'step')},"
-        f" {num_measured} of {len(backfill.revisions)} revisions measured"
+        f" {counted_of(num_measured, len(backfill.revisions), 'revision')} measured"
     )
     for segment in steps:
         yield f"  {segment_text(backfill, segment)}"

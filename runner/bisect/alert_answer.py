@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from compile_hud.db.records.json_fields import time_to_json
+from compile_hud.db.shared.text import counted
 from compile_hud.runner.analysis.confirmation.confirmation import change_pct
 from compile_hud.runner.bisect.alert_search import ALSO_MOVED, SearchPlan
 from compile_hud.runner.bisect.record import BisectEnding, Bisection, BisectRevision
@@ -31,7 +32,7 @@ def queued_answer(plan: SearchPlan, *, at: datetime) -> dict[str, Any]:
     first, last = plan.revisions[0], plan.revisions[-1]
     num_between = len(plan.revisions) - 1
     text = (
-        f"search queued: {num_between} revisions after {revision_text(first)}"
+        f"search queued: {counted(num_between, 'revision')} after {revision_text(first)}"
         f" up to {revision_text(last)}"
     )
     return _document(SearchStage.QUEUED, text=text, at=at, axis=str(plan.axis))

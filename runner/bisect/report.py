@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from compile_hud.db.records.metrics import METRICS, metric_label
 from compile_hud.db.records.results import Verdict
-from compile_hud.db.shared.text import one_line, shortened, signed
+from compile_hud.db.shared.text import counted, one_line, shortened, signed
 from compile_hud.runner.analysis.comparison.bisection import (
     SEARCH_ERROR,
     BoundsVerdict,
@@ -68,7 +68,9 @@ def ends_text(known: Bisection) -> str:
     match judge_bounds(ends, floor=known.limits.floor):
         case BoundsVerdict.DIFFER:
             num_steps = num_answers(len(known.revisions)) - 2
-            steps = "1 step follows" if num_steps == 1 else f"about {num_steps} steps follow"
+            steps = (
+                "1 step follows" if num_steps == 1 else f"about {counted(num_steps, 'step')} follow"
+            )
             return f"the ends differ: {change}, {verdict_of(ends)}; {steps}"
         case BoundsVerdict.UNCLEAR:
             return (
@@ -128,8 +130,8 @@ def conclusion(known: Bisection) -> Iterator[str]:
             yield f"skipped: {revision_text(revisions[step.index])}: {step.reason}"
     error = error_bound(known)
     if error is not None:
-        number = _num_answers_so_far(known)
-        yield f"chance of a wrong answer: at most {100 * error:.1f} % in {number} answers"
+        answers = counted(_num_answers_so_far(known), "answer")
+        yield f"chance of a wrong answer: at most {100 * error:.1f} % in {answers}"
     yield f"reproduce: {repro(known)}"
 
 

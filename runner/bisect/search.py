@@ -14,6 +14,7 @@ from pathlib import Path
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.records.results import Outcome
 from compile_hud.db.shared.model_code import code_change_text
+from compile_hud.db.shared.text import counted
 from compile_hud.runner.analysis.comparison.bisection import (
     BoundsVerdict,
     Mark,
@@ -143,7 +144,9 @@ class _Search:
     def _take_step(self, index: int) -> None:
         suspects = self._known.suspects
         num_done = len(self._known.steps) + 1
-        self._say(f"step {num_done}, {suspects.num_left} revisions left: {self._name(index)}")
+        self._say(
+            f"step {num_done}, {counted(suspects.num_left, 'revision')} left: {self._name(index)}"
+        )
         started_at = self._dependencies.now()
         reading, mark, reason = self._ask(index)
         took_s = (self._dependencies.now() - started_at).total_seconds()

@@ -10,6 +10,7 @@ import click
 from compile_hud.db.errors import BackupError
 from compile_hud.db.maintenance.backup import restore_backup, write_backup
 from compile_hud.db.maintenance.consistency import find_orphans, remove_orphans
+from compile_hud.db.shared.text import counted
 from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.help.examples import ExampleGroup
 from compile_hud.runner.cli.output import (
@@ -68,7 +69,7 @@ def backup(workspace: Workspace, *, file: Path | None) -> None:
             reason=error.strerror,
         ) from error
     size = quantity(path.stat().st_size, unit="B")
-    echo(f"{path}: {made.num_rows} rows of schema {made.revision}, {size}")
+    echo(f"{path}: {counted(made.num_rows, 'row')} of schema {made.revision}, {size}")
 
 
 @db_group.command(
@@ -86,7 +87,7 @@ def restore(workspace: Workspace, *, file: Path, is_forced: bool) -> None:
     store = workspace.store()
     replaced: list[Path] = []
     report = restore_backup(file, store, is_forced=is_forced, on_replaced=replaced.append)
-    echo(f"{store.name} is as of {report.created_at}: {report.num_rows} rows")
+    echo(f"{store.name} is as of {report.created_at}: {counted(report.num_rows, 'row')}")
     for path in replaced:
         echo(f"the replaced store is now {path}")
 
@@ -151,7 +152,7 @@ def check(workspace: Workspace, *, is_repaired: bool, as_json: bool) -> None:
             echo(f"{item['where']}: {item['text']} ({item['number']})")
         end = "`--repair` removes or rewrites them"
         if is_repaired:
-            end = f"{num_removed} rows and files removed or rewritten"
+            end = f"{counted(num_removed, 'orphan')} removed or rewritten"
         if not is_empty:
             echo(end if orphans else f"{store.name}: no orphaned rows or files")
     sys.exit(int(bool(rows) or any(item.is_error for item in files)))

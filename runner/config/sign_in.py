@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field
 
 from compile_hud.db.shared.access_rules import EVERYBODY, AccessRules, Role, is_loopback
+from compile_hud.db.shared.text import counted
 from compile_hud.db.shared.trace_paths import is_web_address
 from compile_hud.runner.config.notifications import SecretSource
 from compile_hud.runner.config.section import ConfigSection, SectionError
@@ -195,7 +196,8 @@ def _secret(sign_in: SignIn, name: str, *, env: Mapping[str, str]) -> str:
         raise ConfigError(f"[auth] {error}", section="auth", key=name, reason=str(error)) from error
     if name == "cookie_secret" and secret and len(secret) < _LEAST_SECRET:
         raise ConfigError(
-            f"[auth] cookie_secret: has {len(secret)} characters, takes {_LEAST_SECRET} or more;"
+            f"[auth] cookie_secret: has {counted(len(secret), 'character')}, takes {_LEAST_SECRET}"
+            " or more;"
             " `openssl rand -hex 32` makes one",
             section="auth",
             key=name,

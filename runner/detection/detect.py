@@ -16,6 +16,7 @@ from compile_hud.db.queries.series import count_judged_series
 from compile_hud.db.records.alerts import MASKED, OUTCOME, Alert, Event
 from compile_hud.db.records.summaries import PlannedRun
 from compile_hud.db.records.triage import JUDGE
+from compile_hud.db.shared.text import counted
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.alerts.event_grouping import events_of
 from compile_hud.runner.analysis.alerts.lifecycle import Update, match_stored, update_alerts
@@ -104,9 +105,11 @@ def detect(
     )
     report = _report(update, unjudged=result.unjudged)
     logger.info(
-        "judged %d runs: %d alerts, %d new, %d fixed",
-        len(runs),
-        *map(len, (report.alerts, report.new, report.fixed)),
+        "judged %s: %s, %d new, %d fixed",
+        counted(len(runs), "run"),
+        counted(len(report.alerts), "alert"),
+        len(report.new),
+        len(report.fixed),
     )
     return report
 

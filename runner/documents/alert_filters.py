@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from compile_hud.db.errors import NotFoundError
 from compile_hud.db.records.alerts import Alert, Event, subject_text
 from compile_hud.db.records.triage import search_fields
-from compile_hud.db.shared.text import has_words, quoted
+from compile_hud.db.shared.text import counted, has_words, quoted
 from compile_hud.runner.analysis.alerts.severity import severity_of
 
 
@@ -83,7 +83,9 @@ def of_event(alerts: Sequence[Alert], event_id: str | None) -> list[Alert]:
     ids = {item.event_id for item in alerts if item.event_id.startswith(event_id)}
     matches = {event_id} if event_id in ids else ids
     if len(matches) != 1:
-        problem = f"{len(matches)} events begin with" if matches else "no event has the id"
+        problem = (
+            f"{counted(len(matches), 'event')} begin with" if matches else "no event has the id"
+        )
         raise NotFoundError(
             f"{problem} {event_id!r}; the address of its page and `hud alerts list --json` have"
             " the whole id",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from compile_hud.db.shared.text import is_storable, plain, quoted, shortened
+from compile_hud.db.shared.text import counted, is_storable, plain, quoted, shortened
 from compile_hud.models_zoo.catalog.spec import near_names
 from compile_hud.runner.errors import InvalidParameter
 
@@ -44,7 +44,9 @@ class Parameter:
     def read(self, texts: Sequence[str]) -> Any:
         """Return the value that `texts` stand for; raise InvalidParameter for others."""
         if len(texts) > 1 and not self.is_repeated:
-            raise _bad(f"parameter {self.name!r} is given {len(texts)} times; give it once")
+            raise _bad(
+                f"parameter {self.name!r} is given {counted(len(texts), 'time')}; give it once"
+            )
         values = tuple(map(self._read_one, texts))
         if self.is_repeated:
             return values
@@ -72,7 +74,10 @@ class Parameter:
         if not is_storable(text) or "\ufffd" in text:
             raise _bad(f"parameter {self.name!r} has bytes that are no UTF-8, or a NUL character")
         if len(text) > _MAX_TEXT:
-            raise _bad(f"parameter {self.name!r} has {len(text)} characters, at most {_MAX_TEXT}")
+            raise _bad(
+                f"parameter {self.name!r} has {counted(len(text), 'character')}, at most"
+                f" {_MAX_TEXT}"
+            )
         if self.kind is str:
             return self._read_text(text)
         value: Any = self.kind(text) if _NUMBERS[self.kind].fullmatch(text) else None

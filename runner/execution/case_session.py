@@ -21,6 +21,7 @@ from compile_hud.db.jobs.live_log import LOG_NAME
 from compile_hud.db.records.results import ALONE_S, TURNS, WAITED_S, CaseResult, Outcome
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.db.shared.ids import timed_id
+from compile_hud.db.shared.text import counted_of
 from compile_hud.runner.execution.executor import CaseOrder
 from compile_hud.runner.execution.launch_aggregation import (
     Ending,
@@ -271,7 +272,7 @@ class LocalSession:
         return (
             RunWarning(
                 code="few-launches",
-                text=f"{num_done} of {num_planned} launches: one more did not fit into the"
+                text=f"{counted_of(num_done, num_planned, 'launch')}: one more did not fit into the"
                 f" {settings.timeout_s:g} s of the case",
                 hint=f"raise [run] timeout_s above {settings.timeout_s:g}, or take a smaller shape",
             ),

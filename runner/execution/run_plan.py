@@ -472,7 +472,7 @@ def _open_ahead(requests: Sequence[ResolvedRun], *, context: RunContext) -> Comp
     )
     if ahead is not None:
         cores = counted(ahead.cores_each, "core")
-        text = f"compiling {ahead.num_processes} cases at a time on {cores} each"
+        text = f"compiling {counted(ahead.num_processes, 'case')} at a time on {cores} each"
         context.notify(LogMessage(text=f"{text}; they sample one by one"))
     return ahead
 

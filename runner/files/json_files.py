@@ -16,6 +16,7 @@ from typing import Any, Final, NoReturn
 
 from compile_hud.db.errors import RecordError
 from compile_hud.db.records.results import RunDocument
+from compile_hud.db.shared.text import counted
 from compile_hud.runner.files.nesting import MAX_DEPTH, is_nested_too_deeply
 
 # Parsed, a file takes several times its size of memory, and the runner must outlive it.
@@ -160,7 +161,8 @@ def read_document(path: Path) -> RunDocument:
     documents = read_documents(path)
     if len(documents) != 1:
         raise RecordError(
-            f"{path} holds {len(documents)} runs, not one; `hud ingest` stores them all, and then"
+            f"{path} holds {counted(len(documents), 'run')}, not one; `hud ingest` stores them all,"
+            " and then"
             " each can be named by its id",
             path=path,
             num_documents=len(documents),

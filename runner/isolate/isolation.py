@@ -17,6 +17,7 @@ from pathlib import Path
 
 from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.records.results import CaseResult, Outcome
+from compile_hud.db.shared.text import counted
 from compile_hud.runner.analysis.comparison.bisection import (
     BoundsVerdict,
     Reading,
@@ -226,7 +227,8 @@ class _MixtureMeasurement:
         present = fingerprints(before, after, inherited=own_environment())
         ends = self.known.ends
         if ends is None:
-            self._say(f"measuring both toolchains, which differ in {num_differences} ways")
+            ways = counted(num_differences, "way")
+            self._say(f"measuring both toolchains, which differ in {ways}")
             reading, loaded = self._measure_ends()
             ends = MeasuredEnds(
                 before=present[0], after=present[1], reading=reading, loaded=tuple(sorted(loaded))

@@ -12,6 +12,7 @@ import torch
 
 from compile_hud.db.records.metrics import FLUSHED
 from compile_hud.db.records.results import Dtype, Phase
+from compile_hud.db.shared.text import counted
 from compile_hud.runner.measure.latency.timing import Timing
 
 # Written from end to end, twice the cache leaves nothing of the last iteration in it.
@@ -47,7 +48,7 @@ class Device:
             return "CUDA events around k iterations, synchronised inside the timer"
         if self.num_threads == 1:
             return "perf_counter and thread_time around k iterations, one pinned thread"
-        return f"perf_counter around k iterations, {self.num_threads} threads"
+        return f"perf_counter around k iterations, {counted(self.num_threads, 'thread')}"
 
     def synchronize(self) -> None:
         """Wait until the device has nothing left to do."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from compile_hud.db.shared.text import counted_of
 from compile_hud.models_zoo.building.packages import import_provider
 from compile_hud.runner.measure.context import Context
 from compile_hud.runner.measure.subject import Subject
@@ -64,7 +65,7 @@ def report_quantized(context: Context) -> None:
     if plain:
         context.findings.warn(
             "not-quantized",
-            f"{len(plain)} of {len(linear)} linear layers stay in the dtype of the case:"
+            f"{counted_of(len(plain), len(linear), 'linear layer')} stay in the dtype of the case:"
             f" {', '.join(plain[:_MAX_NAMES])}",
             hint="a row of zeros has the scale 0 in torchao, and its 8-bit floats would be NaN",
         )

@@ -22,6 +22,7 @@ from typing import Any
 
 import torch
 
+from compile_hud.db.shared.text import counted_of
 from compile_hud.models_zoo.building.loader import load_builder
 from compile_hud.runner.measure.accuracy.step import check_other_shape, make_reference
 from compile_hud.runner.measure.compile.dynamo import CompileCounts, forget_counts, read_counts
@@ -292,7 +293,7 @@ def _warn_of_recompiles(context: Context, visits: Sequence[Visit]) -> None:
     values = ", ".join(str(visit.value) for visit in again)
     context.findings.warn(
         "shape-recompiles",
-        f"{len(again)} of {len(visits)} shapes were compiled again ({workload.sweep.axis}"
+        f"compiled again: {counted_of(len(again), len(visits), 'shape')} ({workload.sweep.axis}"
         f" {values}), the last for `{location.reason}`",
         hint="something in the model depends on the size: the guards of each shape are on the page"
         " of the case",

@@ -16,6 +16,7 @@ from compile_hud.db.records.json_fields import time_to_json
 from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.records.notifications import AlertChangeKind, Notification, Severity, stable_id
 from compile_hud.db.records.triage import ONGOING, AlertChange, ChangedField, is_muted
+from compile_hud.db.shared.text import counted_of, plural
 from compile_hud.runner.analysis.confirmation.confirmation import is_refuted
 from compile_hud.runner.format import levels, percent
 
@@ -74,7 +75,7 @@ class WeeklyDigest:
             *_listed(
                 "open",
                 [
-                    f"{age} days: {_text(alert)}, {alert.state}{_owned(alert)}"
+                    f"{age} {plural(age, 'day')}: {_text(alert)}, {alert.state}{_owned(alert)}"
                     for age, alert in zip(days, self.open, strict=True)
                 ],
             ),
@@ -82,8 +83,8 @@ class WeeklyDigest:
             *_listed(
                 "noisy series",
                 [
-                    f"{_series_text(item.series)}: {item.num_noise} of {item.num_alerts} alerts"
-                    " were noise"
+                    f"{_series_text(item.series)}:"
+                    f" {counted_of(item.num_noise, item.num_alerts, 'alert')} noise"
                     for item in self.noise
                 ],
             ),

@@ -94,7 +94,7 @@ def _prune_outbox(store: Store, *, num_days: int, now: datetime, is_dry_run: boo
     notifications = counted(len(ids), "notification")
     return (
         f"{'would forget' if is_dry_run else 'forgot'} what {notifications} said, sent more than"
-        f" {num_days} days ago ([outbox] days)"
+        f" {counted(num_days, 'day')} ago ([outbox] days)"
     )
 
 

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from compile_hud.db.queries.kernels import load_locations, load_watched_runs
-from compile_hud.db.shared.text import counted
+from compile_hud.db.shared.text import counted, counted_of
 from compile_hud.db.store import Store
 from compile_hud.runner.format import quantity
 from compile_hud.runner.persistence.trace_store import traces_in
@@ -73,7 +73,7 @@ def prune_traces(folder: Path, *, store: Store, rules: TraceRules, is_dry_run: b
     num_bytes = sum(item.size_bytes for item in removed)
     did = "would remove" if is_dry_run else "removed"
     return (
-        f"{did} {len(removed)} of {len(stored)} traces ({quantity(num_bytes, unit='B')}):"
+        f"{did} {counted_of(len(removed), len(stored), 'trace')} ({quantity(num_bytes, unit='B')}):"
         f" kept are {_limits(rules)}"
     )
 
@@ -107,14 +107,14 @@ def prune_compile_traces(
     num_bytes = sum(item.size_bytes for item in removed)
     did = "would remove" if is_dry_run else "removed"
     return (
-        f"{did} logs of the compiler of {len(removed)} of {counted(len(stored), 'run')}"
+        f"{did} logs of the compiler of {counted_of(len(removed), len(stored), 'run')}"
         f" ({quantity(num_bytes, unit='B')}): kept are {_limits(rules)}"
     )
 
 
 def _limits(rules: TraceRules) -> str:
     return (
-        f"{rules.num_nights} nights, what alerts point at, and at most"
+        f"{counted(rules.num_nights, 'night')}, what alerts point at, and at most"
         f" {quantity(rules.max_bytes, unit='B')} ([traces] nights and max_size)"
     )
 

@@ -151,7 +151,8 @@ class SequentialMeasurement:
                 left.append(item)
                 continue
             if not is_reported:
-                text = f"{counted(len(waiting), 'case')} undecided: {look} launches of each side"
+                launches = counted(look, "launch")
+                text = f"{counted(len(waiting), 'case')} undecided: {launches} of each side"
                 self.notify(LogMessage(text=text))
                 is_reported = True
             self._launch(item, num_pairs=look, is_stopped=is_stopped)

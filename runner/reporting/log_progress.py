@@ -6,7 +6,7 @@ import logging
 from types import TracebackType
 
 from compile_hud.db.records.results import CaseResult, Outcome
-from compile_hud.db.shared.text import first_line
+from compile_hud.db.shared.text import counted, first_line
 from compile_hud.runner.events import (
     CaseFinished,
     CaseSampling,
@@ -48,8 +48,9 @@ class LogProgress:
                 logger.log(level, "%s", event.text, extra=self._fields)
             case RunStarted():
                 self._fields = {"run_id": event.run.id}
-                text = "run started: %d cases, torch %s"
-                logger.info(text, len(event.run.plan), event.run.revision, extra=self._fields)
+                cases = counted(len(event.run.plan), "case")
+                text = "run started: %s, torch %s"
+                logger.info(text, cases, event.run.revision, extra=self._fields)
             case CaseStarted():
                 self._fields = {**self._fields, "case": event.case.key}
             case CasesCompiling():

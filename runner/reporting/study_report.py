@@ -12,7 +12,7 @@ from typing import Any
 
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.records.results import Outcome, Run, RunState
-from compile_hud.db.shared.text import counted, one_line
+from compile_hud.db.shared.text import counted, counted_of, one_line
 from compile_hud.runner.analysis.repro import command_line
 from compile_hud.runner.analysis.stats.estimates import Estimate
 from compile_hud.runner.analysis.studies.study import Study, StudyResult, StudyRun, section_titles
@@ -156,8 +156,8 @@ def _sampling(facts: Mapping[str, Any]) -> str:
     if not isinstance(settings, Mapping):
         return ""
     return (
-        f"{counted(settings['num_launches'], 'launch')} a case, up to {settings['num_rounds']}"
-        f" rounds or {settings['budget_s']:g} s each"
+        f"{counted(settings['num_launches'], 'launch')} a case, up to"
+        f" {counted(settings['num_rounds'], 'round')} or {settings['budget_s']:g} s each"
     )
 
 
@@ -186,7 +186,8 @@ def _busy(seen: Sequence[StudyResult]) -> str:
     if not number:
         return ""
     return (
-        f"The machine was busy: in {number} of {len(seen)} cases other work used the core, or the"
+        f"The machine was busy: in {counted_of(number, len(seen), 'case')} other work used the"
+        " core, or the"
         f" hypervisor gave CPU time away (`{_BUSY}`). Wall times, compile times included, contain"
         " some of that."
     )

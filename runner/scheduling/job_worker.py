@@ -15,6 +15,7 @@ from compile_hud.db.jobs.queue import MAX_ATTEMPTS, Job, JobState, alert_of_suit
 from compile_hud.db.queries.results import load_document
 from compile_hud.db.queries.runs import load_last_measured, load_runs_of_plan, load_triggered
 from compile_hud.db.records.results import Case, Run, RunDocument, RunState
+from compile_hud.db.shared.text import counted
 from compile_hud.db.store import Store
 from compile_hud.models_zoo.catalog.errors import UnknownNameError
 from compile_hud.runner.config.schedules import ExecutorKind, Schedule
@@ -235,7 +236,7 @@ class JobWorker:
             if job.num_attempts < MAX_ATTEMPTS:
                 self._requeue(job, store, reason=reason)
                 return
-            self._warn(f"job {job.dedupe_key} failed {job.num_attempts} times: {error}")
+            self._warn(f"job {job.dedupe_key} failed {counted(job.num_attempts, 'time')}: {error}")
         except (RunnerError, UnknownNameError) as error:
             reason = str(error)
             self._warn(f"job {job.dedupe_key} failed: {error}")

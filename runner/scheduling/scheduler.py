@@ -17,6 +17,7 @@ from apscheduler.triggers.cron import CronTrigger
 from sqlalchemy.exc import SQLAlchemyError
 
 from compile_hud.db.jobs.health import ScheduleState
+from compile_hud.db.shared.text import counted
 from compile_hud.runner.config.schedules import Schedule
 from compile_hud.runner.errors import SchedulerBusy, SchedulerUnavailable
 from compile_hud.runner.scheduling.job_requests import JobRequest, JobRequests, night_key
@@ -115,7 +116,7 @@ def scheduling(
             if scheduler.running:
                 scheduler.shutdown()
             if num_unwritten := requests.write_unwritten():
-                logger.error("%d jobs could not be written down and are lost", num_unwritten)
+                logger.error("lost, not written down: %s", counted(num_unwritten, "job"))
 
 
 def _start(scheduler: Scheduler, schedules: Mapping[str, Schedule], *, path: Path) -> None:

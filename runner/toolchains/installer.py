@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from compile_hud.db.records.codec import JsonRecord
+from compile_hud.db.shared.text import counted
 from compile_hud.runner.errors import ExecutorError, RunInterrupted, ToolchainError
 from compile_hud.runner.events import LogMessage, Notify
 from compile_hud.runner.system.interrupts import Interrupts
@@ -305,7 +306,7 @@ class _Installation:
         if match := _BIG_DOWNLOAD.match(line):
             self._notify(LogMessage(text=f"downloading {match[1]} ({match[2]})"))
         elif line.startswith("Installing collected packages"):
-            self._notify(LogMessage(text=f"unpacking {line.count(',') + 1} packages"))
+            self._notify(LogMessage(text=f"unpacking {counted(line.count(',') + 1, 'package')}"))
 
 
 def own_environment() -> dict[str, str]:

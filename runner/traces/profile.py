@@ -16,6 +16,7 @@ from compile_hud.db.records.kernels import (
     Profile,
     TimelineSpan,
 )
+from compile_hud.db.shared.text import counted
 from compile_hud.runner.errors import TraceError
 from compile_hud.runner.files.json_files import read_json
 from compile_hud.runner.protocol.kernel_notes import KernelNotes
@@ -140,7 +141,7 @@ def _check(timeline: Timeline, notes: KernelNotes) -> None:
     num_iterations = len(timeline.iterations)
     if notes.num_iterations and num_iterations != notes.num_iterations:
         raise TraceError(
-            f"{timeline.path}: the trace has {num_iterations} iterations, its notes say"
+            f"{timeline.path}: the trace has {counted(num_iterations, 'iteration')}, its notes say"
             f" {notes.num_iterations}. Give the notes that were written with this trace, or none",
             path=timeline.path,
             num_iterations=num_iterations,

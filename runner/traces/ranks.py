@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from compile_hud.db.shared.text import counted
 from compile_hud.runner.errors import TraceError
 from compile_hud.runner.protocol.kernel_notes import KernelNotes
 from compile_hud.runner.traces.gpu import find_on_gpu
@@ -67,7 +68,8 @@ def read_ranks(paths: Sequence[Path]) -> RankReport:
     """
     if len(paths) < 2:
         raise TraceError(
-            f"got {len(paths)} trace, ranks are compared from 2 on. Name one trace of each rank",
+            f"got {counted(len(paths), 'trace')}, ranks are compared from 2 on. Name one trace of"
+            " each rank",
             num_paths=len(paths),
         )
     ranks = _numbered([_read(path) for path in paths])

@@ -82,7 +82,7 @@ def find_candidates(
         if len(candidates) < max_kernels:
             candidates.append(outcome)
         else:
-            text = f"only {counted(max_kernels, 'kernel')} are transplanted (--max-kernels)"
+            text = f"--max-kernels allows only {counted(max_kernels, 'kernel')}"
             refusals.append(_refusal(row, RefusalReason.LIMIT, text))
     return candidates, refusals
 

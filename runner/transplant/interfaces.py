@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from compile_hud.db.records.kernels import VECTOR_ISA, Kernel
+from compile_hud.db.shared.text import counted
 from compile_hud.runner.analysis.kernels.standalone_script import SIGNATURE, TEAM
 
 _PARAMETER = re.compile(r"\s*(?P<type>[\w:\s<>]+?[*\s]*[*\s])(?P<name>\w+)\s*")
@@ -90,7 +91,7 @@ def _parameters_change(good: KernelCode, bad: KernelCode) -> InterfaceChange | N
     if before == after:
         return None
     if len(before) != len(after):
-        text = f"it took {len(before)} arguments and takes {len(after)}"
+        text = f"it took {counted(len(before), 'argument')} and takes {len(after)}"
         return InterfaceChange(reason=reason, text=text)
     pairs = zip(before, after, strict=True)
     number = next(index for index, pair in enumerate(pairs) if pair[0] != pair[1])
@@ -149,7 +150,7 @@ def _sizes_change(good: KernelCode, bad: KernelCode) -> InterfaceChange | None:
         text = "the sizes of its arguments were not recorded on both sides"
         return InterfaceChange(reason=reason, text=text)
     if len(before) != len(after):
-        text = f"it was called with {len(before)} values and is called with {len(after)}"
+        text = f"it was called with {counted(len(before), 'value')} and is called with {len(after)}"
         return InterfaceChange(reason=reason, text=text)
     for number, (one, other) in enumerate(zip(before, after, strict=True)):
         if one != other:

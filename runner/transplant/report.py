@@ -40,7 +40,11 @@ def sentence(answer: Transplantation) -> str:
             else "no kernel became slower with other code: the loss is not explained by kernels"
         )
     names = [f"`{gain.candidate.label}`" for gain in answer.gains]
-    what = f"the old {names[0]}" if len(names) == 1 else f"{len(names)} old kernels together"
+    what = (
+        f"the old {names[0]}"
+        if len(names) == 1
+        else f"{counted(len(names), 'old kernel')} together"
+    )
     return f"with {what} {_share_text(together).strip()} of the loss is gone"
 
 

@@ -176,7 +176,7 @@ def test_run_that_one_asks_for_is_measured_before_ones_eyes(
         page.get_by_label("Your name").fill("eve")
         page.get_by_label("Reason").fill("to see")
         page.get_by_role("button", name="Queue run").dblclick()
-        expect(page.get_by_text("0 of 1 cases")).to_be_visible(timeout=60_000)
+        expect(page.get_by_text("0 of 1 case")).to_be_visible(timeout=60_000)
         runs = rows_of(page, "runs")
         expect(runs).to_have_count(2)
         expect(runs.first).to_contain_text("finished", timeout=120_000)

@@ -21,7 +21,7 @@ from compile_hud.db.records.alerts import DRIFT, Alert, AlertState, began
 from compile_hud.db.records.metrics import METRICS, metric_label
 from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.summaries import MeasurementSummary, Sample, TrendPoint
-from compile_hud.db.shared.text import KIND_WORDS, one_line, shortened
+from compile_hud.db.shared.text import KIND_WORDS, counted_of, one_line, shortened
 
 _LABEL_LENGTH = 60
 # There may be many, and the list below has the whole text of each.
@@ -111,7 +111,8 @@ def thinned_note(num_drawn: int, *, of: int) -> str:
     if num_drawn == of:
         return ""
     return (
-        f"{num_drawn} of {of} runs are drawn: the least and the largest of each stretch, and every"
+        f"{counted_of(num_drawn, of, 'run')} are drawn: the least and the largest of each stretch,"
+        " and every"
         " change. A shorter part shows all runs."
     )
 

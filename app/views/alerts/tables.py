@@ -146,7 +146,7 @@ def _alike(changes: Sequence[AlertChange]) -> list[tuple[AlertChange, list[str]]
 def _subject_cell(names: Sequence[str]) -> Cell:
     if len(names) == 1:
         return Cell(text=names[0])
-    return Cell(text=f"{len(names)} alerts", title="\n".join(names))
+    return Cell(text=counted(len(names), "alert"), title="\n".join(names))
 
 
 def _state_cell(alert: Alert, *, now: datetime) -> Cell:

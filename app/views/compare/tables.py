@@ -37,7 +37,7 @@ from compile_hud.app.views.compare.records import (
 from compile_hud.db.records.metrics import METRICS, Direction, metric_label
 from compile_hud.db.records.results import Case, Run, RunState, Verdict
 from compile_hud.db.records.summaries import RunSummary
-from compile_hud.db.shared.text import counted, plain, short_revision
+from compile_hud.db.shared.text import counted, counted_of, plain, short_revision
 
 # Rows that need a person's eye come first; inside each verdict the worst does.
 _ORDER = (
@@ -349,5 +349,5 @@ def _mean_cell(mean: Mean | None) -> Cell:
         text=percent(100 * (mean.ratio - 1)),
         style="quiet" if is_same else "",
         title=f"cases from {percent(low)} to {percent(high)}",
-        notes=(Note(text=f"{mean.num_common} of {mean.num_cases} cases"),),
+        notes=(Note(text=counted_of(mean.num_common, mean.num_cases, "case")),),
     )

@@ -51,6 +51,7 @@ from compile_hud.db.records.imported import is_imported
 from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.summaries import RunSummary
+from compile_hud.db.shared.text import counted
 
 LEVELS_CAPTION = (
     "No verdict: the environments differ, so a change cannot be attributed to the code. A new"
@@ -310,7 +311,7 @@ def show_no_match(
         if getattr(state, name)
         and (num := len(shown_rows(page, dataclasses.replace(state, **{name: ""}))))
     ]
-    text = [f"None of the {len(page.rows)} comparisons fits."]
+    text = [f"None of the {counted(len(page.rows), 'comparison')} fits."]
     if one_less:
         text.append(f"Setting one of these back to all shows rows: {', '.join(one_less)}.")
     state_page("Nothing matches the filters", text=text)

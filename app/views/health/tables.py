@@ -89,9 +89,9 @@ def troubles(page: HealthPage, *, now: datetime) -> list[str]:
     if page.health.open_jobs and not any(item.is_alive(now=now) for item in page.health.schedulers):
         num = len(page.health.open_jobs)
         sentences.append(
-            f"{counted(num, 'job')} waits and no scheduler takes it: hud up or hud schedule."
+            "1 job waits and no scheduler takes it: hud up or hud schedule."
             if num == 1
-            else f"{num} jobs wait and no scheduler takes them: hud up or hud schedule."
+            else f"{counted(num, 'job')} wait and no scheduler takes them: hud up or hud schedule."
         )
     failed = [job for job in page.health.ended_jobs if job.state is JobState.FAILED]
     if failed:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from compile_hud.app.ui.format import scale_for
 from compile_hud.db.records.kernel_counters import SHARES, counted, counter_names
 from compile_hud.db.records.kernels import Kernel
+from compile_hud.db.shared import text
 from compile_hud.db.shared.text import printable, shortened
 
 # Nsight Compute counts hundreds of things; an opened kernel shows all of them.
@@ -54,8 +55,7 @@ def hidden_counters(kernels: Sequence[Kernel]) -> str:
     number = len(counter_names(kernels)) - MAX_COLUMNS
     if number <= 0:
         return ""
-    counters = "1 counter more is" if number == 1 else f"{number} counters more are"
-    return f"{counters} in the list of each kernel that is opened."
+    return f"The list of each opened kernel has {text.counted(number, 'more counter')}."
 
 
 def _label(heading: str, *, unit: str) -> str:

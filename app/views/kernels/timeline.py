@@ -8,6 +8,7 @@ from typing import Any
 from compile_hud.app.ui.format import Scale, quantity
 from compile_hud.app.views.kernels.tables import kernel_id, shown
 from compile_hud.db.records.kernels import Kernel, Profile
+from compile_hud.db.shared.text import counted, plural
 
 _ON_CPU = "cpu"
 _GAPS_TEXT = " The gaps are longer than without profiling."
@@ -43,9 +44,10 @@ def lane_name(lane: int, *, device: str) -> str:
 
 def strip_text(profile: Profile) -> str:
     """Return a sentence that names the iteration and the share of it that is drawn."""
-    drawn_s = sum(item.duration_s for item in profile.timeline)
+    drawn_s, num_spans = sum(item.duration_s for item in profile.timeline), len(profile.timeline)
     return (
-        f"The {len(profile.timeline)} longest spans of the median of {profile.num_iterations}"
-        f" iterations, profiled: {quantity(drawn_s, 's')}.{_GAPS_TEXT if profile.is_slowed else ''}"
+        f"The {num_spans} longest {plural(num_spans, 'span')} of the median of"
+        f" {counted(profile.num_iterations, 'iteration')}, profiled:"
+        f" {quantity(drawn_s, 's')}.{_GAPS_TEXT if profile.is_slowed else ''}"
         " Scrolling zooms."
     )

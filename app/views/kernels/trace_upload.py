@@ -17,6 +17,7 @@ from compile_hud.app.views.kernels.trace_files import (
     TraceFileError,
     read_trace_file,
 )
+from compile_hud.db.shared.text import plural
 
 TITLE = "Open a trace file"
 _KEY, _ROWS, _READ = "trace-file", "trace-file-rows", "trace-file-content"
@@ -80,7 +81,12 @@ def _show(trace: TraceFile) -> None:
     rows = kernel_table(trace.kernels)
     draw_table(rows, key=_ROWS, on_select="rerun")
     if trace.num_kernels > len(trace.kernels):
-        st.html(caption(f"The {len(trace.kernels)} longest of {trace.num_kernels} rows."))
+        st.html(
+            caption(
+                f"The {len(trace.kernels)} longest of {trace.num_kernels}"
+                f" {plural(trace.num_kernels, 'row')}."
+            )
+        )
     selected = row_id(st.session_state.get(_ROWS, {}), rows.ids)
     if (kernel := find_kernel(trace.kernels, selected)) is not None:
         st.html(heading(kernel.label, level=3))

@@ -62,6 +62,7 @@ from compile_hud.app.views.kernels.trace_upload import show_trace_upload
 from compile_hud.db.errors import NotFoundError
 from compile_hud.db.records.kernels import Kernel, KernelSource
 from compile_hud.db.records.results import Outcome
+from compile_hud.db.shared.text import counted_of
 
 _READY_MADE = "Library kernel ({library}): no generated source."
 _WITHOUT_CODE = "This result has no code of the kernel, so there is no script that runs it alone."
@@ -167,7 +168,7 @@ def show_table(page: KernelsPage, state: KernelsState) -> None:
     if more := hidden_counters(kernels):
         st.html(caption(more))
     if len(kernels) < len(page.kernels):
-        st.html(note(f"{len(kernels)} of {len(page.kernels)} rows"))
+        st.html(note(counted_of(len(kernels), len(page.kernels), "row")))
 
 
 def show_kernel(page: KernelsPage, kernel: Kernel) -> None:

@@ -67,7 +67,7 @@ from compile_hud.app.views.trends.panel_chart import draw_column
 from compile_hud.app.views.trends.tables import panel_columns
 from compile_hud.db.jobs.queue import suite_of_case
 from compile_hud.db.records.imported import is_imported
-from compile_hud.db.shared.text import shortened
+from compile_hud.db.shared.text import counted_of, shortened
 
 CHARTS_KEY = "model-trend"
 _NAME_LENGTH = 80
@@ -223,7 +223,8 @@ def _show_trends(state: ModelState, results: FilteredResults) -> None:
                 key = file_name(CHARTS_KEY, group_label(case), column.title, state.range)
                 draw_column(column, data_key=(version, state, case.key), key=key)
     if len(groups) > MAX_TRENDS:
-        text = f"The first {MAX_TRENDS} of {len(groups)} combinations. The filters select another."
+        first = counted_of(MAX_TRENDS, len(groups), "combination")
+        text = f"The first {first}. The filters select another."
         st.html(caption(text))
 
 

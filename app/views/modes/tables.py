@@ -12,6 +12,7 @@ from compile_hud.app.ui.format import Scale, quantity, scale_for
 from compile_hud.app.ui.html import Cell, HtmlColumn, Note, interval_notes, table
 from compile_hud.app.ui.urls import ModesState, cases_url
 from compile_hud.app.views.modes.data import GroupSection
+from compile_hud.db.shared.text import plural
 from compile_hud.runner.analysis.modes.answers import (
     about,
     calls_text,
@@ -62,7 +63,7 @@ def overview_table(sections: Sequence[GroupSection], *, state: ModesState) -> st
             if num_calls is None
             else [
                 HtmlColumn(
-                    label=f"time of {num_calls:,} calls",
+                    label=f"time of {num_calls:,} {plural(num_calls, 'call')}",
                     title="compiling included, over eager's",
                     is_number=True,
                 )

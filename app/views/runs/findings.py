@@ -8,7 +8,7 @@ from compile_hud.app.ui.format import Scale, quantity, scale_for
 from compile_hud.app.ui.html import Cell, HtmlColumn, Note, table
 from compile_hud.app.ui.urls import kernel_url_id, kernels_url
 from compile_hud.db.records.findings import Exhibit, Finding
-from compile_hud.db.shared.text import shortened, significant
+from compile_hud.db.shared.text import counted, shortened, significant
 
 # A row lists the longest kernels; the page of kernels has the rest.
 _NUM_KERNELS = 3
@@ -69,7 +69,7 @@ def _notes(finding: Finding, *, run_id: str, case_key: str) -> list[Note]:
         for exhibit in kernels[:_NUM_KERNELS]
     ]
     if len(kernels) > _NUM_KERNELS:
-        notes.append(Note(text=f"and {len(kernels) - _NUM_KERNELS} more kernels"))
+        notes.append(Note(text=f"and {counted(len(kernels) - _NUM_KERNELS, 'more kernel')}"))
     return notes
 
 

@@ -14,6 +14,7 @@ from markupsafe import Markup
 from compile_hud.app.ui.format import Scale, scale_for
 from compile_hud.app.ui.html import Bar, Cell, HtmlColumn, Part, stack, table
 from compile_hud.db.records.summaries import ResultSummary
+from compile_hud.db.shared.text import counted
 
 # Suffixes of names, and their stored units.
 _UNITS = (
@@ -172,5 +173,5 @@ def _cell(value: Any, *, scale: Scale) -> Cell:
     shown = " .. ".join(scale.number(number) for number in numbers)
     if len(numbers) > _NUM_SHOWN_READINGS:
         limits = f"{scale.number(min(numbers))} to {scale.number(max(numbers))}"
-        return Cell(text=limits, title=f"{len(numbers)} readings: {shown}")
+        return Cell(text=limits, title=f"{counted(len(numbers), 'reading')}: {shown}")
     return Cell(text=shown)

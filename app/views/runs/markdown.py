@@ -11,7 +11,7 @@ from compile_hud.app.ui.urls import OVERVIEW_METRICS
 from compile_hud.db.records.findings import Finding
 from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.records.summaries import ResultSummary
-from compile_hud.db.shared.text import first_line, shortened
+from compile_hud.db.shared.text import counted_of, first_line, shortened
 
 # A message is no list of everything; its link leads to one.
 _MAX_FAILED = 10
@@ -42,7 +42,8 @@ def _lines(page: RunPage, *, case: str) -> Iterator[str]:
     num_done, num_planned = len(page.results), len(run.plan)
     num_ok = sum(result.outcome.is_expected for result in page.results)
     yield (
-        f"{run.state}, started {moment(run.started_at)}: {num_done} of {num_planned} cases,"
+        f"{run.state}, started {moment(run.started_at)}:"
+        f" {counted_of(num_done, num_planned, 'case')},"
         f" {num_ok} ok"
     )
     failed = [

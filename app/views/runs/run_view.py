@@ -28,6 +28,7 @@ from compile_hud.app.views.runs.tables import (
 from compile_hud.db.errors import NotFoundError
 from compile_hud.db.records.results import CUSTOM_SUITE, Case, Outcome, RunState
 from compile_hud.db.shared.model_code import revisions_text
+from compile_hud.db.shared.text import counted
 
 
 def show() -> None:
@@ -57,7 +58,7 @@ def show() -> None:
         st.html(references)
     st.html(
         collapsible(
-            f"Environment: {len(page.run.environment)} facts",
+            f"Environment: {counted(len(page.run.environment), 'fact')}",
             environment_table(page.run.environment),
         )
     )

@@ -10,6 +10,7 @@ from compile_hud.app.ui.share import code, summary_text
 from compile_hud.app.views.series.tables import alert_notices
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.metrics import metric_label
+from compile_hud.db.shared.text import counted
 
 _COLUMNS = (
     "run_started_utc",
@@ -35,7 +36,7 @@ def series_markdown(page: SeriesPage, *, metric: str, command: str) -> str:
         unit = unit_of(page, metric=metric)
         value = estimate(last.median, low=last.low, high=last.high, unit=unit)
         when = f"{moment(last.at)}, {code(last.revision)}"
-        lines.append(f"latest: {value} of {last.num_samples} samples ({when})")
+        lines.append(f"latest: {value} of {counted(last.num_samples, 'sample')} ({when})")
     lines += [code("; ".join(parts)) for parts in alert_notices(page, metric=metric)]
     title = f"{code(metric_label(metric))} of {code(page.case.key)} on {code(page.machine)}"
     return summary_text(title, lines=lines, command=command)

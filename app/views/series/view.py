@@ -205,7 +205,9 @@ def show_part(page: SeriesPage, *, state: SeriesState, drawn: SeriesState) -> No
         if state.raw and (num := len(with_samples(part))) < len(part.points):
             st.html(inline_note(f"of the newest {counted(num, 'run')}"), width="content")
         if num_older := len(page.points) - len(part.points):
-            text = part_words(drawn) if state.since or state.until else f"{num_older} older runs"
+            text = (
+                part_words(drawn) if state.since or state.until else counted(num_older, "older run")
+            )
             st.html(inline_note(text), width="content")
             st.button("Show all", key="whole", on_click=_show_whole)
 

@@ -22,7 +22,7 @@ from compile_hud.app.ui.urls import (
 )
 from compile_hud.app.views.trends.charts import Panel, PanelColumn, share_domains, shared_domains
 from compile_hud.db.records.metrics import metric_label
-from compile_hud.db.shared.text import counted, one_line, short_revision, shortened
+from compile_hud.db.shared.text import counted, counted_of, one_line, short_revision, shortened
 from compile_hud.runner.analysis.trends.answers import (
     change_interval_text,
     change_text,
@@ -260,7 +260,7 @@ def _point_row(
 
 def _cohort_text(metric: str, point: ModePoint) -> str:
     if metric == PASS_RATE:
-        return f"{point.num_counted} of {point.num_subjects} cases ok"
+        return f"{counted_of(point.num_counted, point.num_subjects, 'case')} ok"
     text = f"{point.num_counted} of {counted(point.num_subjects, 'model')}"
     if point.num_measured == point.num_counted:
         return text

@@ -37,7 +37,7 @@ from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.summaries import PlannedRun
 from compile_hud.db.records.triage import size_pct
-from compile_hud.db.shared.text import counted, short_revision
+from compile_hud.db.shared.text import counted, counted_of, short_revision
 from compile_hud.runner.analysis.detection.series_changes import STEP
 from compile_hud.runner.analysis.judging.attribution import MACHINE
 
@@ -287,7 +287,7 @@ def _who(kind: EventKind, alerts: Sequence[Alert], run: PlannedRun | None) -> st
         for case in planned
         if not case.is_reference and (case.model == model or not is_model)
     }
-    text = f"{len(cases)} of {len(peers | cases)} cases"
+    text = counted_of(len(cases), len(peers | cases), "case")
     text += f" of {model}" if is_model else f" in {counted(len(models), 'model')}"
     return f"{text} and {num_references}:" if references else f"{text}:"
 

@@ -97,7 +97,7 @@ def looks(min_launches: int, max_launches: int) -> tuple[int, ...]:
     """Return after how many pairs of launches to look; raise ValueError on impossible limits."""
     if not 2 <= min_launches <= max_launches:
         raise ValueError(
-            f"cannot measure {min_launches} to {max_launches} launches a side:"
+            f"cannot measure {min_launches} to {counted(max_launches, 'launch')} a side:"
             " at least 2 are needed, and the second number may not be the smaller one"
         )
     counts = [min_launches]

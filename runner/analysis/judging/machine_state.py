@@ -25,7 +25,7 @@ import numpy as np
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.records.results import CaseResult
 from compile_hud.db.records.summaries import Point, Series
-from compile_hud.db.shared.text import signed, signed_percent
+from compile_hud.db.shared.text import counted, signed, signed_percent
 from compile_hud.runner.analysis.comparison.measurements import (
     FAMILY_ERROR,
     Comparison,
@@ -138,7 +138,7 @@ def level_change(
             metric=metric,
             verdict=MachineVerdict.UNKNOWN,
             reason=(
-                f"{len(before)} earlier runs to compare with; "
+                f"{counted(len(before), 'earlier run')} to compare with; "
                 f"{DEFAULT_CONFIG.sustained_points} are needed"
             ),
         )

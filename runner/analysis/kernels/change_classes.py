@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from compile_hud.db.records.kernels import Kernel
-from compile_hud.db.shared.text import listed, shortened, signed_percent
+from compile_hud.db.shared.text import counted, listed, shortened, signed_percent
 from compile_hud.runner.analysis.kernels.call_locations import calls_text, location_text
 from compile_hud.runner.analysis.kernels.code_similarity import (
     choices_of,
@@ -158,7 +158,7 @@ def _fusion(match: Match) -> KernelChange:
     if num_before != num_after:
         kind = ChangeKind.SPLIT if num_before < num_after else ChangeKind.MERGED
     before_s, after_s = (math.fsum(group.total_s for group in side) for side in _sides(match))
-    verb = "One kernel does" if num_after == 1 else f"{num_after} kernels do"
+    verb = "One kernel does" if num_after == 1 else f"{counted(num_after, 'kernel')} do"
     return KernelChange(
         kind=kind,
         baseline=_kernels(match.baseline),
@@ -261,9 +261,9 @@ def _what_changed(before: Group, after: Group) -> tuple[ChangeKind | None, str]:
     if chosen:
         choices = ", ".join(f"{name} {one} -> {other}" for name, (one, other) in chosen.items())
         return ChangeKind.OTHER_CONFIG, f"{what}, other configuration: {choices}"
-    registers = [group.first.launch.get("registers") for group in (before, after)]
-    if None not in registers and registers[0] != registers[1]:
-        what += f", compiled to {registers[0]} -> {registers[1]} registers"
+    old, new = (group.first.launch.get("registers") for group in (before, after))
+    if old is not None and new is not None and old != new:
+        what += f", compiled to {old} -> {counted(new, 'register')}"
     return None, what
 
 

@@ -15,7 +15,7 @@ from typing import Any, TypeGuard
 
 from compile_hud.db.records.kernels import Kernel, KernelSource
 from compile_hud.db.records.results import Case, Run
-from compile_hud.db.shared.text import printable
+from compile_hud.db.shared.text import counted, printable
 from compile_hud.runner.analysis.errors import NoKernelScript
 
 SIGNATURE = re.compile(r'extern "C"\s+(?:\w+\s+)*?void\s+kernel\(([^)]*)\)')
@@ -176,7 +176,7 @@ def _cpp(text: str, *, arguments: Sequence[Any]) -> str:
     types = _argument_types(text)
     if len(types) != len(arguments):
         raise NoKernelScript(
-            f"the code takes {len(types)} arguments and the call that was seen had "
+            f"the code takes {counted(len(types), 'argument')} and the call that was seen had "
             f"{len(arguments)}: they do not belong together",
             num_parameters=len(types),
             num_arguments=len(arguments),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from compile_hud.db.shared.text import counted, listed, signed, significant
+from compile_hud.db.shared.text import counted, counted_of, listed, signed, significant
 from compile_hud.runner.analysis.modes.choice import EAGER, LONG_LIVED_CALLS, MIN_GAIN, ModeCost
 from compile_hud.runner.analysis.modes.records import (
     Answer,
@@ -45,14 +45,14 @@ def summary_of(groups: Sequence[ModeGroup]) -> str:
         return answer_for(groups[0]).title
     shipped = [group for group in groups if group.recommendation.decision is ModeDecision.SHIP]
     if not shipped:
-        return f"No mode is recommended in any of {len(groups)} groups"
+        return f"No mode is recommended in any of {counted(len(groups), 'group')}"
     modes = {shipped_mode(group) for group in shipped}
     has_exceptions = any(group.recommendation.exceptions for group in shipped)
     if len(shipped) == len(groups) and len(modes) == 1 and not has_exceptions:
-        return f"Ship {modes.pop()} in all {len(groups)} groups"
+        return f"Ship {modes.pop()} in all {counted(len(groups), 'group')}"
     if len(shipped) == len(groups):
-        return f"Compiling is worth it in all {len(groups)} groups"
-    return f"Compiling is worth it in {len(shipped)} of {len(groups)} groups"
+        return f"Compiling is worth it in all {counted(len(groups), 'group')}"
+    return f"Compiling is worth it in {counted_of(len(shipped), len(groups), 'group')}"
 
 
 def shipped_mode(group: ModeGroup) -> str:
@@ -130,7 +130,7 @@ def _ship_title(group: ModeGroup) -> str:
     models = [item.model for item in recommendation.exceptions]
     if not models:
         return title
-    names = ", ".join(models) if len(models) <= _NUM_NAMED else f"{len(models)} models"
+    names = ", ".join(models) if len(models) <= _NUM_NAMED else counted(len(models), "model")
     return f"{title}, except for {names}"
 
 
@@ -404,5 +404,10 @@ def _named(models: Iterable[str]) -> str:
 def _cohort(group: ModeGroup) -> str:
     cohort, num_models = group.choice.cohort, len(group.rows)
     if len(cohort) == num_models:
-        return f"Over {_named(cohort)}" if num_models <= _NUM_NAMED else f"Over {num_models} models"
-    return f"Over the {len(cohort)} of {num_models} models with numbers in every compared mode"
+        return (
+            f"Over {_named(cohort)}"
+            if num_models <= _NUM_NAMED
+            else f"Over {counted(num_models, 'model')}"
+        )
+    models = counted_of(len(cohort), num_models, "model")
+    return f"Over the {models} with numbers in every compared mode"

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from compile_hud.db.records.results import Run
+from compile_hud.db.shared.text import counted
 from compile_hud.runner.analysis.comparison.runs import DEFAULT_FAIL_ABOVE
 
 # The launches of a case on each side: at its first look, and at most.
 MIN_LAUNCHES, MAX_LAUNCHES = 4, 40
 _TRIGGER = re.compile(
     r"release (?P<baseline>.+?) -> (?P<candidate>.+)"
-    r" \(floor (?P<floor_pct>\d+(?:\.\d+)?) %, (?P<max_launches>\d+) launches\)"
+    r" \(floor (?P<floor_pct>\d+(?:\.\d+)?) %, (?P<max_launches>\d+) launch(?:es)?\)"
 )
 
 
@@ -34,7 +35,7 @@ class ReleaseRules:
         """Return the trigger of both runs."""
         return (
             f"release {self.baseline} -> {self.candidate}"
-            f" (floor {100 * self.fail_above:.10g} %, {self.max_launches} launches)"
+            f" (floor {100 * self.fail_above:.10g} %, {counted(self.max_launches, 'launch')})"
         )
 
 

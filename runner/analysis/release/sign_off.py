@@ -14,7 +14,7 @@ from enum import StrEnum
 from functools import partial
 
 from compile_hud.db.records.results import Case, CaseResult, Run, Verdict
-from compile_hud.db.shared.text import counted, significant
+from compile_hud.db.shared.text import counted, counted_of, significant
 from compile_hud.runner.analysis.comparison.cpu_clocks import CPU, WALL
 from compile_hud.runner.analysis.comparison.log_change import LogChange
 from compile_hud.runner.analysis.comparison.measurements import EQUIVALENCE_ERROR, FAMILY_ERROR
@@ -132,7 +132,7 @@ class SignOff:
         if self.num_regressions:
             numbers = {"not decided": self.num_undecided, **numbers}
         parts += [
-            f"{number} of {self.num_cases} cases {what}"
+            f"{counted_of(number, self.num_cases, 'case')} {what}"
             for what, number in numbers.items()
             if number
         ]
@@ -150,7 +150,7 @@ class SignOff:
             return f"no regression in {counted(self.num_cases, 'case')}"
         num_open = self.num_undecided + self.num_failing + self.num_unmeasured
         num_decided = self.num_cases - num_open
-        return f"{num_decided} of {self.num_cases} cases decided"
+        return f"{counted_of(num_decided, self.num_cases, 'case')} decided"
 
 
 def release_standard(run: Run) -> PairStandard:

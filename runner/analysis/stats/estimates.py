@@ -20,6 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from compile_hud.db.shared.text import counted
+
 CONFIDENCE = 0.95
 # Makes the median absolute deviation consistent with the standard deviation of normal values.
 MAD_TO_SD = 1.4826
@@ -76,7 +78,7 @@ def launch_medians(samples: Sequence[float], *, launches: Sequence[int] = ()) ->
         raise ValueError("samples must be finite numbers")
     sizes = tuple(launches) or (numbers.size,)
     if min(sizes) < 0 or sum(sizes) != numbers.size:
-        raise ValueError(f"launches {sizes} do not add up to {numbers.size} samples")
+        raise ValueError(f"launches {sizes} do not add up to {counted(numbers.size, 'sample')}")
     # A sorted list takes a fifth of the time of numpy's median of some samples.
     rest = iter(numbers.tolist())
     parts = (sorted(itertools.islice(rest, size)) for size in sizes)

@@ -18,7 +18,7 @@ import numpy as np
 from compile_hud.db.records.metrics import FLUSHED, METRICS
 from compile_hud.db.records.results import Measurement
 from compile_hud.db.records.run_warning import RunWarning
-from compile_hud.db.shared.text import signed_percent
+from compile_hud.db.shared.text import counted, counted_of, signed_percent
 from compile_hud.runner.analysis.stats.launch_levels import measured_levels
 from compile_hud.runner.analysis.stats.sample_checks import (
     MIN_DRIFT,
@@ -137,8 +137,8 @@ def _few_samples(evidence: _HeadlineSamples) -> RunWarning | None:
     attempts = evidence.attempts
     return RunWarning(
         code="few-samples",
-        text=f"only {min(counts)} rounds fitted into the {attempts.budget_s:g} s of"
-        f" {len(counts)} of {len(evidence.launches)} launches",
+        text=f"only {counted(min(counts), 'round')} fitted into the {attempts.budget_s:g} s of"
+        f" {counted_of(len(counts), len(evidence.launches), 'launch')}",
         hint=f"raise [run] budget_s above {attempts.budget_s:g}, or take a smaller shape",
     )
 
@@ -154,8 +154,9 @@ def _unsettled(evidence: _HeadlineSamples) -> RunWarning | None:
     key, value = ("budget_s", attempts.budget_s) if by_budget else ("rounds", attempts.num_rounds)
     return RunWarning(
         code="unsettled",
-        text=f"in {len(moving)} of {len(evidence.launches)} launches the time fell {falls} times"
-        f" while samples were taken, the last after {rounds} warm-up rounds",
+        text=f"in {counted_of(len(moving), len(evidence.launches), 'launch')} the time fell"
+        f" {counted(falls, 'time')} while samples were taken,"
+        f" the last after {rounds} warm-up rounds",
         hint="the model still compiles, caches or grows after many calls: see recompiles,"
         f" or raise [run] {key} above {value:g}",
     )
@@ -189,7 +190,7 @@ def _bimodal(evidence: _HeadlineSamples) -> RunWarning | None:
         code="bimodal",
         text=f"{evidence.metric} has two modes, {clearest.low:.3g} {unit} and {clearest.high:.3g}"
         f" {unit} ({clearest.high_share:.0%} of the samples), in {len(modes)} of"
-        f" {len(evidence.launches)} launches: the median may jump from one to the other",
+        f" {counted(len(evidence.launches), 'launch')}: the median may jump from one to the other",
         hint=f"try [run] threads = 1 instead of {evidence.attempts.num_threads}"
         if several
         else "look at the samples: a model that alternates between two paths, or a clock that"
@@ -214,9 +215,11 @@ def _noisy_neighbour(evidence: _HeadlineSamples) -> RunWarning | None:
     core_text = "its core" if core is None else f"core {core}, to which it is pinned,"
     return RunWarning(
         code="noisy-neighbour",
-        text=f"in {len(looks)} of {len(evidence.launches)} launches other processes took the core"
+        text=f"in {counted_of(len(looks), len(evidence.launches), 'launch')} other processes took"
+        " the core"
         f" away: the worker ran {largest['cpu_share']:.0%} of the time,"
-        f" was interrupted {largest['involuntary_switches']} times, load {largest['load'][1]:.1f}",
+        f" was interrupted {counted(largest['involuntary_switches'], 'time')}, load"
+        f" {largest['load'][1]:.1f}",
         hint=f"keep other work off {core_text} (taskset, cpuset), or run when the machine is idle;"
         f" until then trust {trusted}, not the wall clock: latency_s and compile times",
     )
@@ -236,8 +239,8 @@ def _crowded(evidence: _HeadlineSamples) -> RunWarning | None:
     largest = min(looks, key=lambda item: float(item["cores_left"]))
     return RunWarning(
         code="noisy-neighbour",
-        text=f"in {len(looks)} of {len(evidence.launches)} launches other processes left"
-        f" {largest['cores_left']:.1f} cores to {largest['num_threads']} threads,"
+        text=f"in {counted_of(len(looks), len(evidence.launches), 'launch')} other processes left"
+        f" {largest['cores_left']:.1f} cores to {counted(largest['num_threads'], 'thread')},"
         f" load {largest['load'][1]:.1f}",
         hint="run when the machine is idle, or with [run] threads = 1, which is timed by the CPU"
         " time of its thread: with several no number of this result tells work from waiting",
@@ -303,8 +306,9 @@ def _throttled(evidence: _HeadlineSamples) -> RunWarning | None:
     ]
     return RunWarning(
         code="throttled",
-        text=f"the GPU held its clocks back in {sum(map(bool, reasons))} of {len(launches)}"
-        f" launches: {names}" + (f" (up to {', '.join(figures)})" if figures else ""),
+        text="the GPU held its clocks back in "
+        f"{counted_of(sum(map(bool, reasons)), len(launches), 'launch')}: {names}"
+        + (f" (up to {', '.join(figures)})" if figures else ""),
         hint="lock the clocks below what it can hold (`nvidia-smi --lock-gpu-clocks`), or cool it",
     )
 
@@ -325,7 +329,8 @@ def _launches_disagree(evidence: _HeadlineSamples) -> RunWarning | None:
     interval = f", their 95 % interval is +-{reach:.1%}" if levels.size > 2 else ""
     return RunWarning(
         code="launches-disagree",
-        text=f"{evidence.metric} differs between fresh processes: {levels.size} launches are up to"
+        text=f"{evidence.metric} differs between fresh processes: {counted(levels.size, 'launch')}"
+        " are up to"
         f" {levels.max() / levels.min() - 1:.1%} apart{interval}",
         hint=_more_launches(levels.size, attempts=attempts),
     )

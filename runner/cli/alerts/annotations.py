@@ -17,7 +17,7 @@ from compile_hud.db.alerts.annotations import (
     remove_annotation,
 )
 from compile_hud.db.errors import RecordError
-from compile_hud.db.shared.text import one_line
+from compile_hud.db.shared.text import counted, one_line
 from compile_hud.runner.cli.alerts.options import by_option
 from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.help.examples import ExampleGroup
@@ -136,7 +136,7 @@ def replay_annotations(workspace: Workspace, *, path: Path, as_json: bool) -> No
     if as_json:
         print_json({"replayed": num_changed})
     else:
-        echo(f"{num_changed} annotations replayed")
+        echo(f"{counted(num_changed, 'annotation')} replayed")
 
 
 def _annotation(document: object, *, location: str) -> Annotation:

@@ -292,9 +292,9 @@ def _print_plan(known: Backfill, *, as_json: bool) -> None:
     for revision in known.revisions:
         echo(revision_text(revision))
     echo(
-        f"{num_revisions} revisions, {counted(len(known.cases), 'case')}: at least"
+        f"{counted(num_revisions, 'revision')}, {counted(len(known.cases), 'case')}: at least"
         f" {limits.least} are measured, and about {for_a_step} more for each step. A case takes"
-        f" {num_launches[0]} to {num_launches[1]} launches at a revision, and"
+        f" {num_launches[0]} to {counted(num_launches[1], 'launch')} at a revision, and"
         f" {limits.step_s / 60:g} min at most"
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
 from compile_hud.db.records.metrics import metric_label
-from compile_hud.db.shared.text import markdown_code, signed_percent, signed_us
+from compile_hud.db.shared.text import counted, markdown_code, signed_percent, signed_us
 from compile_hud.runner.analysis.comparison.measurements import CHANGED
 from compile_hud.runner.analysis.comparison.runs import CaseComparison, has_failure
 from compile_hud.runner.analysis.kernels.change_classes import ChangeKind
@@ -37,7 +37,9 @@ def commit_markdown(comparison: CommitComparison, *, floor: float, link: str) ->
     if changed:
         lines += ["", *_table(_HEAD, [_cells(row) for row in changed])]
     if others:
-        lines += _folded(f"{len(others)} more rows", _table(_HEAD, [_cells(row) for row in others]))
+        lines += _folded(
+            counted(len(others), "more row"), _table(_HEAD, [_cells(row) for row in others])
+        )
     for change in comparison.changes:
         if change.kernels is not None and (rows := _kernel_rows(change.kernels)):
             title = f"kernels of {markdown_code(change.pair.baseline.case.key)}"
@@ -113,7 +115,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     num_fitting = sum(end <= _MAX_TABLE for end in ends)
     shown = [_line(head), _line(["---"] * len(head)), *lines[:num_fitting]]
     if num_fitting < len(lines):
-        shown += ["", f"{len(lines) - num_fitting} more rows are not shown."]
+        shown += ["", f"{counted(len(lines) - num_fitting, 'more row')} not shown."]
     return shown
 
 

@@ -13,7 +13,7 @@ from itertools import accumulate
 from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.records.results import Run
 from compile_hud.db.shared.model_code import code_changes
-from compile_hud.db.shared.text import markdown_code, signed_percent
+from compile_hud.db.shared.text import counted, markdown_code, signed_percent
 from compile_hud.runner.analysis.comparison.measurements import CALM
 from compile_hud.runner.analysis.comparison.runs import CaseComparison
 from compile_hud.runner.cli.compare.table import (
@@ -65,7 +65,7 @@ def comparison_markdown(compared: Compared) -> str:
     num_fitting = sum(end <= MAX_CHARS for end in ends)
     lines += rows[:num_fitting]
     if num_fitting < len(rows):
-        lines += ["", f"{len(rows) - num_fitting} more rows are not shown."]
+        lines += ["", f"{counted(len(rows) - num_fitting, 'more row')} not shown."]
     return "\n".join(lines) + "\n"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from compile_hud.db.queries.kernel_counters import keep_counters
 from compile_hud.db.records.results import CaseResult
-from compile_hud.db.shared.text import printable
+from compile_hud.db.shared.text import counted, printable
 from compile_hud.db.store import Store
 from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.errors import ImportFailed
@@ -79,8 +79,8 @@ def _matched(
 def print_report(report: CounterReport) -> None:
     """Print the result of a file; names without a kernel go to standard error."""
     echo(
-        f"{report.path}: {report.num_counters} counters for {report.num_kernels} of"
-        f" {report.num_all} kernels"
+        f"{report.path}: {counted(report.num_counters, 'counter')} for {report.num_kernels} of"
+        f" {counted(report.num_all, 'kernel')}"
     )
     if report.unknown:
         echo(f"  no such kernel in this case: {names_text(report.unknown)}", err=True)

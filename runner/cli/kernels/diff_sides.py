@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from compile_hud.db.errors import NotFoundError
+from compile_hud.db.shared.text import counted
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.kernels.grouping import KernelSide
 from compile_hud.runner.cli.compare.command import find_document
@@ -84,7 +85,8 @@ def _from_run(name: str, *, case: str | None, store: Store) -> NamedSide:
         keys = [result.case.key for result in results]
         if len(keys) != 1:
             raise NotFoundError(
-                f"{name} has {len(keys)} cases: {', '.join(keys)}. Name one: {name}:CASE, or"
+                f"{name} has {counted(len(keys), 'case')}: {', '.join(keys)}. Name one:"
+                f" {name}:CASE, or"
                 " --case",
                 name=name,
                 keys=tuple(keys),

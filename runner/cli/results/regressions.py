@@ -10,6 +10,7 @@ import click
 from compile_hud.db.queries.judge_state import load_events
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.results import Verdict
+from compile_hud.db.shared.text import counted
 from compile_hud.db.store import Store
 from compile_hud.runner.alerting.payload import alerts_json
 from compile_hud.runner.cli.alerts.selection import (
@@ -78,7 +79,7 @@ def _event_lines(alerts: Sequence[Alert], *, store: Store) -> list[str]:
     counts = Counter(alert.event_id for alert in alerts if alert.event_id)
     events = load_events(store, ids=counts)
     return [
-        f"{count} alerts are one event: {events[event_id].title}"
+        f"{counted(count, 'alert')} are one event: {events[event_id].title}"
         for event_id, count in counts.most_common()
         if count > 1 and event_id in events
     ]

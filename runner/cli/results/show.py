@@ -14,7 +14,7 @@ from compile_hud.db.queries.series import load_histories
 from compile_hud.db.records.findings import Finding
 from compile_hud.db.records.results import REFERENCE_FAMILY, Case, CaseResult, Run, RunDocument
 from compile_hud.db.shared.model_code import revisions_text
-from compile_hud.db.shared.text import shortened
+from compile_hud.db.shared.text import counted_of, shortened
 from compile_hud.db.store import Store
 from compile_hud.models_zoo.catalog.errors import UnknownNameError
 from compile_hud.runner.analysis.comparison.eager_processes import of_results
@@ -81,7 +81,10 @@ def show(workspace: Workspace, *, run_id: str, case_name: str | None, as_json: b
     run = document.run
     facts = [
         ("run", run.id),
-        ("state", f"{run.state}, {len(document.results)} of {len(run.plan)} cases"),
+        (
+            "state",
+            f"{run.state}, {counted_of(len(document.results), len(run.plan), 'case')}",
+        ),
         ("started", f"{run.started_at:%Y-%m-%d %H:%M:%S} UTC"),
         ("suite", run.suite),
         ("toolchain", run.toolchain),

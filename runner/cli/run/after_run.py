@@ -10,6 +10,7 @@ from compile_hud.db.errors import StoreError
 from compile_hud.db.records.alerts import Alert, subject_text
 from compile_hud.db.records.results import Outcome, Run, RunDocument, Verdict
 from compile_hud.db.records.triage import is_muted
+from compile_hud.db.shared.text import counted
 from compile_hud.runner.alerting.notifier import make_planner, send_waiting
 from compile_hud.runner.analysis.confirmation.confirmation import fails_run, is_refuted
 from compile_hud.runner.analysis.judging.attribution import MACHINE
@@ -83,7 +84,7 @@ def texts_of(alerts: Sequence[Alert], report: DetectReport, *, has_places: bool)
         by_event[alert.event_id or alert.id].append(alert)
     for event_id, together in by_event.items():
         if len(together) > 1 and event_id in report.events:
-            yield f"{report.events[event_id].title}; {len(together)} alerts"
+            yield f"{report.events[event_id].title}; {counted(len(together), 'alert')}"
             continue
         for alert in together:
             toolchain = f" in {alert.toolchain}" if has_places else ""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
+from compile_hud.db.shared.text import plural
+
 # A compilation of Inductor starts helper processes that use about four cores.
 CORES_EACH = 4
 
@@ -26,7 +28,7 @@ def core_groups(
     With fewer cores than groups, groups share cores. Raises ValueError without a group.
     """
     if num_groups < 1:
-        raise ValueError(f"{num_groups} groups of cores; there must be one")
+        raise ValueError(f"{num_groups} {plural(num_groups, 'group')} of cores; there must be one")
     own = sorted(os.sched_getaffinity(0) if cores is None else cores)
     size = max(1, len(own) // num_groups)
     return tuple(

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from compile_hud.db.records.results import Case, Dtype, Phase
+from compile_hud.db.shared.text import counted
 from compile_hud.runner.files.stream_reader import Source
 from compile_hud.runner.interop.importers.case_evidence import ACCURACY, NEVER_ZERO
 from compile_hud.runner.interop.importers.dynamo_name import DynamoName, parse_name
@@ -78,7 +79,7 @@ class CsvReader:
         values = dict(zip(header, cells, strict=False))
         is_short = len(cells) < len(header) and not _is_failed(values)
         if is_short or len(cells) > len(header):
-            what = f"{len(cells)} cells under a header of {len(header)}"
+            what = f"{counted(len(cells), 'cell')} under a header of {len(header)}"
             raise source.error(f"{what}: the file is cut off" if is_short else what, line)
         source.check_end(line)
         if not values.get(_NAME):

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from compile_hud.db.shared.text import counted
 from compile_hud.runner.files.stream_reader import Source
 from compile_hud.runner.interop.importers.vocabulary import as_number
 
@@ -80,7 +81,8 @@ class _NsightTable:
         """Read one row; raise ImportFailed if its length is not the header's, or it is cut off."""
         if len(cells) != len(self.header):
             raise self.source.error(
-                f"the row has {len(cells)} cells and the header {len(self.header)}: the file is cut"
+                f"the row has {counted(len(cells), 'cell')} and the header {len(self.header)}: the"
+                " file is cut"
                 " off, or no CSV of Nsight",
                 line,
             )

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from compile_hud.db.shared.text import counted
 from compile_hud.runner.measure.accuracy.metrics import (
     Accuracy,
     AccuracyLimits,
@@ -223,7 +224,7 @@ def _examine(
 def _other_layout(results: Sequence[Result], *, eager: Result) -> str:
     for result in results:
         if len(result.layout) != len(eager.layout):
-            return f"it returned {len(result.layout)} tensors, eager {len(eager.layout)}"
+            return f"it returned {counted(len(result.layout), 'tensor')}, eager {len(eager.layout)}"
         for ours, theirs in zip(result.layout, eager.layout, strict=True):
             if ours != theirs:
                 return f"it returned {ours} where eager returns {theirs}"

@@ -12,6 +12,7 @@ from compile_hud.db.records.metrics import (
     COMPILE_CACHES,
     cache_metric,
 )
+from compile_hud.db.shared.text import plural
 from compile_hud.runner.measure.compile.cache_log import CacheReason, read_keys, write_keys
 from compile_hud.runner.measure.compile.dynamo import CompileCounts
 from compile_hud.runner.measure.context import Context
@@ -116,7 +117,7 @@ def _missing_time(context: Context, *, cache: Mapping[str, int]) -> str:
 
 def _share(cache: Mapping[str, int], name: str, event: str) -> str:
     total = sum(cache.get(f"{name}_{other}", 0) for other in CACHE_EVENTS)
-    return f"{cache[f'{name}_{event}']} of {total} times"
+    return f"{cache[f'{name}_{event}']} of {total} {plural(total, 'time')}"
 
 
 def _reasons_text(reasons: Sequence[CacheReason]) -> str:

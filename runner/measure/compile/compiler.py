@@ -12,6 +12,7 @@ import torch
 
 from compile_hud.db.records.results import Case
 from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.db.shared.text import counted
 from compile_hud.models_zoo.catalog.spec import NO_BACKEND
 from compile_hud.runner.measure.compile.cuda_graph import is_graphed
 from compile_hud.runner.measure.compile.dynamo import CompileCounts, has_recorded_cudagraphs
@@ -250,7 +251,8 @@ def _no_cudagraphs_reason(counts: CompileCounts, *, device: Device) -> str:
         return "CUDA graphs need a CUDA device"
     if counts.num_cudagraph_skips > 0:
         reasons = "; ".join(counts.cudagraph_skip_reasons) or "no reason given"
-        return f"Inductor skipped CUDA graphs {counts.num_cudagraph_skips} times ({reasons})"
+        times = counted(counts.num_cudagraph_skips, "time")
+        return f"Inductor skipped CUDA graphs {times} ({reasons})"
     if has_recorded_cudagraphs() is False:
         return "no CUDA graph was recorded"
     return ""

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.db.shared.text import counted
 from compile_hud.runner.measure.compile.cache_report import is_filled_cache_hit, report_caches
 from compile_hud.runner.measure.compile.code_signature import generated_code_sha256
 from compile_hud.runner.measure.compile.compiler import (
@@ -139,7 +140,8 @@ def _report_limit(context: Context, forward: Forward, *, counts: CompileCounts) 
     last = counts.at_limit[-1]
     context.findings.warn(
         "recompile-limit",
-        f"Dynamo gave up after {counts.num_recompiles} recompiles, the last for `{last.reason}`"
+        f"Dynamo gave up after {counted(counts.num_recompiles, 'recompile')}, the last for"
+        f" `{last.reason}`"
         f"{last.end}; calls whose guards fail run eagerly",
         hint=f"{GUARD_HINT}; TORCH_LOGS=recompiles shows each",
     )
@@ -152,7 +154,7 @@ def _report_limit(context: Context, forward: Forward, *, counts: CompileCounts) 
 
 def _report_skipped(context: Context, *, skipped: Sequence[CodeLocation]) -> None:
     first, num_others = skipped[0], len({item.function for item in skipped}) - 1
-    others = f", and {num_others} other functions" if num_others else ""
+    others = f", and {counted(num_others, 'other function')}" if num_others else ""
     context.findings.warn(
         "frame-not-compiled",
         f"Dynamo compiled nothing of `{first.function}`{others}: {first.reason}{first.end}",
@@ -171,7 +173,8 @@ def _report_sampling(context: Context, *, recompiles: Sequence[CodeLocation]) ->
         last = recompiles[-1] if recompiles else None
         context.findings.warn(
             "recompiles-while-sampling",
-            f"Dynamo compiled {num_compiles} times while samples were taken: some hold its time",
+            f"Dynamo compiled {counted(num_compiles, 'time')} while samples were taken:"
+            " some hold its time",
             hint=GUARD_HINT
             if last is None
             else f"{GUARD_HINT}; the guard that failed last: `{last.reason}`{last.end}",
@@ -180,7 +183,7 @@ def _report_sampling(context: Context, *, recompiles: Sequence[CodeLocation]) ->
     if num_recordings:
         context.findings.warn(
             "cudagraphs-recorded-while-sampling",
-            f"{num_recordings} CUDA graphs were recorded while samples were taken",
+            f"CUDA graphs were recorded {counted(num_recordings, 'time')} while samples were taken",
             hint="an input or its address changes from call to call; TORCH_LOGS=perf_hints tells",
         )
 
@@ -197,15 +200,15 @@ def _report_times(
     if times.num_late_compiles:
         findings.warn(
             "still-compiling",
-            f"the {len(times.later_calls_s)} calls after the first ones compiled"
-            f" {times.num_late_compiles} times more: no compile time",
+            f"the {counted(len(times.later_calls_s), 'call')} after the first ones compiled"
+            f" {counted(times.num_late_compiles, 'time')} more: no compile time",
             hint="look at the recompiles in the result's details",
         )
         return
     _report_instructions(context, times=times)
     details |= {"compile_s": times.compile_s + load_s, "phases_s": times.split_s}
     num_calls = len(times.first_calls_s)
-    method = f"first {num_calls} calls minus as many later ones"
+    method = f"first {counted(num_calls, 'call')} minus as many later ones"
     if state == "cold":
         findings.add("compile_cold_s", (times.compile_s,), method=f"{method}, cache empty")
         if not context.device.is_cuda:
@@ -214,7 +217,8 @@ def _report_times(
             findings.add("compile_cold_cpu_s", (times.compile_cpu_s,), method=how)
         for phase, name in PHASE_METRICS.items():
             if phase in times.phases_s:
-                method = f"wall time in this phase during the first {num_calls} calls, cache empty"
+                calls = counted(num_calls, "call")
+                method = f"wall time in this phase during the first {calls}, cache empty"
                 findings.add(name, (times.phases_s[phase],), method=method)
     elif is_filled_cache_hit(counts.cache):
         filled = {"warm": "compile_warm_s", "artifacts": "compile_artifacts_s"}
@@ -260,7 +264,8 @@ def _report_instructions(context: Context, *, times: CompileTimes) -> None:
     if context.request.cache_state == "cold":
         num_calls = len(times.first_calls_s)
         method = (
-            f"perf_event_open, first {num_calls} calls minus as many later ones, cache empty; this"
+            f"perf_event_open, first {counted(num_calls, 'call')} minus as many later ones, cache"
+            " empty; this"
             " thread and the processes that it started"
         )
         context.findings.add("compile_instructions", (times.instructions,), method=method)

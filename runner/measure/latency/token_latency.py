@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from compile_hud.db.shared.text import plural
 from compile_hud.runner.measure.context import Context, Forward
 from compile_hud.runner.measure.latency.timing import garbage_collection_paused
 
@@ -55,7 +56,7 @@ def report_tokens(context: Context, forward: Forward) -> None:
     add(
         "token_p99_s",
         (percentile_99([gap for each in gaps for gap in each]),),
-        method=METHOD.format(what=f"over the tokens of {len(texts)} texts"),
+        method=METHOD.format(what=f"over the tokens of {len(texts)} {plural(len(texts), 'text')}"),
     )
 
 

@@ -12,6 +12,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from compile_hud.db.shared.text import counted
 from compile_hud.runner.measure.context import Context, Forward
 from compile_hud.runner.measure.latency.timing import garbage_collection_paused
 from compile_hud.runner.measure.resources.cpu_counters import (
@@ -118,7 +119,7 @@ def _keep(
         why = "its turn never came: something else uses the counters (a profiler, the watchdog)"
         details["missing"].update({event.name: why for event in events})
         return
-    method = f"perf_event_open around {num_iterations} iterations, this thread"
+    method = f"perf_event_open around {counted(num_iterations, 'iteration')}, this thread"
     if min(shares) < 1:
         method += f"; counted {min(shares):.0%} of the time or more and scaled up"
     for index, event in enumerate(events):

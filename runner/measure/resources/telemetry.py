@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from compile_hud.db.shared.text import counted
 from compile_hud.runner.measure.context import Context
 from compile_hud.runner.measure.resources.nvml import Gpu, GpuReading, NvmlMissingError, open_gpu
 
@@ -41,8 +42,8 @@ class Telemetry:
         if self._num_others:
             context.findings.warn(
                 "shared-gpu",
-                f"{self._num_others} other process(es) computed on this GPU while samples were"
-                " taken",
+                f"{counted(self._num_others, 'other process')} computed on this GPU while samples"
+                " were taken",
                 hint="see `nvidia-smi`, and leave the device to one process at a time",
             )
 

@@ -14,6 +14,7 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from compile_hud.db.records.results import Dtype
+from compile_hud.db.shared.text import counted, counted_of
 from compile_hud.runner.measure.accuracy.outputs import named_tensors
 from compile_hud.runner.measure.device import Device
 
@@ -94,7 +95,8 @@ class ExportedModel:
         if len(tensors) != num_tensors:
             raise ExportError(
                 f"the model returned {type(outputs).__name__}, in which torch.export sees"
-                f" {len(tensors)} of {num_tensors} tensors: return a tensor, tuple or dict, or"
+                f" {counted_of(len(tensors), num_tensors, 'tensor')}: return a tensor, tuple or"
+                " dict, or"
                 " register the class with torch.utils._pytree"
             )
         rest = iter(tensors)
@@ -124,7 +126,8 @@ def check_outputs(num_outputs: int, *, export: Export) -> None:
     """Raise ExportError where a runtime has another number of outputs than the model."""
     if num_outputs != len(export.outputs):
         raise ExportError(
-            f"the exported model has {num_outputs} outputs, the model {len(export.outputs)}"
+            f"the exported model has {counted(num_outputs, 'output')}, the model"
+            f" {len(export.outputs)}"
         )
 
 

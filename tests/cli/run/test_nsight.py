@@ -106,7 +106,7 @@ def test_a_profiler_that_is_there_is_run_and_its_counters_kept(terminal: Termina
     result = terminal.hud("run", *WORDS, "--nsys")
     assert result.exit_code == 0, result.output
     assert len(result.stdout.splitlines()) == 4
-    assert result.stdout.endswith("nsys.csv: 2 counters for 1 of 1 kernels\n")
+    assert result.stdout.endswith("nsys.csv: 2 counters for 1 of 1 kernel\n")
     profile, stats = Path("calls.txt").read_text().splitlines()
     assert profile.startswith("0 profile ")
     assert stats.startswith(" stats ")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from compile_hud.db.records.findings import Exhibit
 from compile_hud.db.shared.compile_caches import CacheLookups, LookupReason, cache_lookups
-from compile_hud.db.shared.text import shortened
+from compile_hud.db.shared.text import counted_of, shortened
 from compile_hud.runner.analysis.findings.draft import Draft, FindingKind
 from compile_hud.runner.analysis.findings.locations import metric_exhibit
 from compile_hud.runner.analysis.findings.result_evidence import ResultEvidence
@@ -46,7 +46,8 @@ def _draft(case: ResultEvidence, lookups: Sequence[CacheLookups], *, event: str)
     permanence = "at each start" if any(item.is_permanent for item in reasons) else "this time"
     verb = "was bypassed" if event == "bypass" else "missed"
     counts = [
-        f"{item.title} {verb} {_num(item, event)} of {item.num_lookups} times" for item in last
+        f"{item.title} {verb} {counted_of(_num(item, event), item.num_lookups, 'time')}"
+        for item in last
     ]
     text = shortened("; ".join(dict.fromkeys(item.text for item in reasons)), limit=_MAX_REASON)
     yield Draft(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from compile_hud.db.records.json_fields import get_list, get_mapping
+from compile_hud.db.shared.text import counted
 from compile_hud.runner.files.stream_reader import Source
 from compile_hud.runner.interop.importers.benchmark_tools.tool_case import (
     parameter_texts,
@@ -106,5 +107,5 @@ def _of_good_runs(command: Mapping[str, Any], key: str, failed: Container[int]) 
 def _exit_text(codes: Sequence[Any]) -> str:
     """Return exit codes as text; hyperfine has none of a process that a signal ended."""
     texts = dict.fromkeys("a signal" if code is None else f"exit code {code}" for code in codes)
-    count = f" in all {len(codes)} runs" if len(codes) > 1 else ""
+    count = f" in all {counted(len(codes), 'run')}" if len(codes) > 1 else ""
     return f"the command ended with {', '.join(texts)}{count}" if count else ", ".join(texts)

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from compile_hud.db.shared.text import listed, one_line, plain, printable, signed, signed_percent
+from compile_hud.db.shared.text import (
+    counted,
+    counted_of,
+    listed,
+    one_line,
+    plain,
+    printable,
+    signed,
+    signed_percent,
+)
 
 
 @pytest.mark.parametrize("sign", ["\x1b", "\x07", "\r", "\x9b", "\u202e", "\0"])
@@ -44,6 +53,27 @@ def test_what_rounds_to_zero_has_no_sign(change: float, text: str) -> None:
 
 def test_decimals_say_where_it_is_rounded() -> None:
     assert (signed(-0.4, decimals=0), signed(-0.04, decimals=2)) == ("0", "-0.04")
+
+
+@pytest.mark.parametrize(
+    ("number", "noun", "text"),
+    [
+        (1, "run", "1 run"),
+        (0, "run", "no runs"),
+        (2, "launch", "2 launches"),
+        (3, "other process", "3 other processes"),
+        (2, "entry", "2 entries"),
+        (2, "day", "2 days"),
+    ],
+)
+def test_a_noun_agrees_with_its_number(number: int, noun: str, text: str) -> None:
+    assert counted(number, noun) == text
+
+
+def test_a_part_is_counted_in_the_noun_of_the_whole() -> None:
+    assert counted_of(1, 3, "case") == "1 of 3 cases"
+    assert counted_of(0, 0, "case") == "0 of 0 cases"
+    assert counted_of(0, 1, "case") == "0 of 1 case"
 
 
 def test_names_beyond_the_limit_are_counted() -> None:

@@ -57,5 +57,5 @@ def test_a_result_names_once_the_other_programs_on_its_device(words: SnapshotAss
     shared = with_users(result, users=OTHER)
     assert shared.warnings[-1].text == words
     assert with_users(shared, users=OTHER) is shared
-    seen = make_result(warnings=(RunWarning(code="shared-gpu", text="2 other process(es)"),))
+    seen = make_result(warnings=(RunWarning(code="shared-gpu", text="2 other processes"),))
     assert with_users(seen, users=OTHER) is seen

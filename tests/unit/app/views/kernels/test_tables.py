@@ -193,7 +193,7 @@ def test_of_hundreds_of_counters_some_are_columns_and_the_others_are_counted() -
     counters = {f"c{index:03}": {"value": index, "unit": ""} for index in range(100)}
     columns = counter_columns([_counting(FUSED, **counters)])
     assert [column.label for column in columns] == [f"c{index:03}" for index in range(MAX_COLUMNS)]
-    text = f"{100 - MAX_COLUMNS} counters more are in the list of each kernel that is opened."
+    text = f"The list of each opened kernel has {100 - MAX_COLUMNS} more counters."
     assert hidden_counters([_counting(FUSED, **counters)]) == text
 
 

@@ -292,7 +292,7 @@ def test_throttling_names_its_reasons_and_figures(words: SnapshotAssertion) -> N
 def test_throttling_without_figures_is_reported() -> None:
     details = {"telemetry": [{"throttle_reasons": [["sw_power_cap"], ["none"]]}]}
     warning = only(warnings_of(details=details), "throttled")
-    assert warning.text.endswith("in 1 of 1 launches: sw_power_cap")
+    assert warning.text.endswith("in 1 of 1 launch: sw_power_cap")
 
 
 def at_levels(*levels: float) -> list[np.ndarray]:
