@@ -232,6 +232,7 @@ def detect(workspace: Workspace, *, as_json: bool) -> None:
     type=click.IntRange(1, 3650),
     default=NUM_NIGHTS,
     show_default=True,
+    metavar="N",
     help="Length of the history.",
 )
 @with_workspace

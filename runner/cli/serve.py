@@ -70,8 +70,15 @@ from compile_hud.runner.toolchains.installer import build_again
 from compile_hud.runner.toolchains.torch_releases import list_versions
 from compile_hud.runner.workspace import Workspace
 
-host_option = click.option("--host", help="Address to listen on, instead of the configured one.")
-port_option = click.option("--port", type=click.IntRange(0, 65535), help="0 uses a free one.")
+host_option = click.option(
+    "--host", metavar="ADDRESS", help="Address to listen on, instead of the configured one."
+)
+port_option = click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    metavar="N",
+    help="Port to listen on, instead of the configured one; 0 uses a free one.",
+)
 open_option = click.option(
     "--without-sign-in",
     "is_open",

@@ -69,8 +69,7 @@ def limit_options(
             type=Percentage(),
             default=DEFAULT_FAIL_ABOVE,
             metavar="PCT",
-            show_default="5%",
-            help=floor_help,
+            help=f"{floor_help} Default: {100 * DEFAULT_FAIL_ABOVE:g}%.",
         ),
         click.option(
             "--max-launches",
@@ -84,9 +83,9 @@ def limit_options(
             "--step-minutes",
             type=click.FloatRange(min=0, min_open=True),
             default=step_minutes,
-            show_default=True,
             metavar="N",
-            help=f"Time limit of {'an' if step[0] in 'aeiou' else 'a'} {step} in minutes.",
+            help=f"Time limit of {'an' if step[0] in 'aeiou' else 'a'} {step} in minutes. Default:"
+            f" {step_minutes:g}.",
         ),
     )
 

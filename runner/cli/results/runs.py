@@ -24,7 +24,14 @@ from compile_hud.runner.workspace import Workspace
         "hud runs --limit 5 --json",
     ),
 )
-@click.option("--limit", default=20, show_default=True, type=click.IntRange(min=1))
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="Runs to list at most.",
+)
 @json_option
 @with_workspace
 def runs(workspace: Workspace, *, limit: int, as_json: bool) -> None:

@@ -54,15 +54,13 @@ TREND_OPTIONS = (
         metavar="RANGE",
         type=TimeOrDuration(),
         default=_DEFAULT_RANGE,
-        show_default="90d",
-        help="The range, such as 30d or 12w, or its first date.",
+        help=f"The range, such as 30d or 12w, or its first date. Default: {_DEFAULT_RANGE.days}d.",
     ),
     click.option(
         "--until",
         metavar="TIME",
         type=LastMoment(),
-        show_default="now",
-        help="The end of the range: its last date, a time, or a duration before now.",
+        help="The end of the range: its last date, a time, or a duration before now. Default: now.",
     ),
     click.option(
         "--metric",

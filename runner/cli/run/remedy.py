@@ -51,8 +51,8 @@ _LIMITS = PairLimits()
     "--minutes",
     type=click.FloatRange(min=0, min_open=True),
     default=DEFAULT_MINUTES,
-    show_default=True,
-    help="How long it measures at most.",
+    metavar="N",
+    help=f"How long it measures at most. Default: {DEFAULT_MINUTES:g}.",
 )
 @json_option
 @with_workspace

@@ -35,6 +35,10 @@ NAMES = {
 }
 # A shell runs it whenever it starts, in a folder with broken settings too.
 WITHOUT_SETTINGS = {("completion",)}
+# The name of a type says nothing about a value.
+TYPE_NAME = re.compile(r"\b(RANGE|FLOAT|INTEGER|TEXT|BOOLEAN|FILENAME|DIRECTORY)\b")
+# Click writes a default of text in brackets of its own, and a float with `.0`.
+COMPUTED_DEFAULT = re.compile(r"default: (\(|\[|<|[0-9]+\.0\b)")
 FILE = re.compile(r"[\w.-]+\.(json|json\.gz|csv|log|zip|backup)")
 
 
@@ -110,6 +114,17 @@ def test_every_command_has_examples_at_the_end_of_its_help(
     at = lines.index("Examples:")
     assert lines[at + 1 :] == [f"  {line}" for line in command.examples]
     assert max(map(len, command.examples)) <= LONGEST_EXAMPLE
+
+
+@pytest.mark.parametrize("name", LEAVES, ids=" ".join)
+def test_options_show_readable_values(name: tuple[str, ...]) -> None:
+    context = click.Context(LEAVES[name], info_name=" ".join(("hud", *name)))
+    for option in LEAVES[name].params:
+        if isinstance(option, click.Option):
+            usage, text = option.get_help_record(context) or ("", "")
+            assert option.metavar or not TYPE_NAME.search(usage), usage
+            assert not COMPUTED_DEFAULT.search(text), text
+            assert option.help or isinstance(option.type, click.Choice), usage
 
 
 def ends_with_a_code(node: ast.AST) -> bool:
