@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from compile_hud.db.shared.text import shortened
+from compile_hud.db.shared.text import printable, quoted, shortened
 from compile_hud.models_zoo.catalog.spec import near_names
 
 NONE = "none"
@@ -30,6 +30,18 @@ class NearestChoice(click.Choice[str]):
         text = super().get_invalid_choice_message(value, ctx)
         near = near_names(str(value), self.choices)
         return f"{text} Did you mean {near}?" if near else text
+
+
+class StoredText(click.ParamType[str]):
+    """A text that is stored and shown later: a terminal would follow its control characters."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return `value` if it is printable."""
+        if printable(value, allowed="\n\t") != value:
+            self.fail(f"{quoted(value)} has control characters", param, ctx)
+        return str(value)
 
 
 class Percentage(click.ParamType[float]):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import socket
+import stat
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -91,11 +94,12 @@ def load_config(path: Path | None, *, env: Mapping[str, str]) -> Config:
     """
     named = path or (Path(env["HUD_CONFIG"]) if env.get("HUD_CONFIG") else None)
     chosen = named or Path(CONFIG_NAME)
-    is_read = named is not None or chosen.exists()
+    # A link to a file that is missing is a mistake, not the lack of a file.
+    is_read = named is not None or os.path.lexists(chosen)
     try:
-        content = chosen.read_text(encoding="utf-8") if is_read else ""
+        content = _read(chosen) if is_read else ""
     except (OSError, UnicodeDecodeError) as error:
-        problem = f"cannot read the settings in {chosen}: {_unreadable(error)}"
+        problem = f"cannot read the settings in {chosen}: {_unreadable(error, chosen)}"
         raise ConfigError(problem, path=chosen) from error
     return parse_config(
         content,
@@ -106,9 +110,23 @@ def load_config(path: Path | None, *, env: Mapping[str, str]) -> Config:
     )
 
 
-def _unreadable(error: OSError | UnicodeDecodeError) -> str:
+def _read(path: Path) -> str:
+    # Reading a pipe in a folder would wait for a writer; /dev has those of a shell's `<(...)`.
+    if stat.S_ISFIFO(path.stat().st_mode) and not path.is_relative_to("/dev"):
+        raise OSError(errno.ESPIPE, "it is a pipe. Name a regular file with --config")
+    return path.read_text(encoding="utf-8")
+
+
+def _unreadable(error: OSError | UnicodeDecodeError, path: Path) -> str:
     if isinstance(error, UnicodeDecodeError):
         return f"byte {error.start} is no UTF-8. Save the file as UTF-8"
+    if error.errno == errno.ESPIPE:
+        return str(error.strerror)
+    if path.is_symlink() and error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+        return (
+            f"it is a link to {path.readlink()}, where no file is. Remove the link, or let it point"
+            " to a file"
+        )
     if isinstance(error, FileNotFoundError):
         return (
             "there is no such file. Name one that is there with --config or HUD_CONFIG, or none to"

@@ -13,7 +13,7 @@ import tomllib
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from compile_hud.db.shared.text import masked, shortened
+from compile_hud.db.shared.text import masked, quoted, shortened
 from compile_hud.runner.config.schema import HudToml, section_rows
 from compile_hud.runner.config.section import SecretRefused, SectionError, did_you_mean
 from compile_hud.runner.errors import ConfigError
@@ -33,6 +33,10 @@ class SettingsFile:
     def parse(self) -> HudToml:
         """Return the sections; raise ConfigError with file, line and key."""
         tables = _parse_toml(self.text, name=self.name)
+        for name in _names(tables):
+            # A terminal would follow an escape sequence wherever the name is printed.
+            if not name.isprintable():
+                raise self._name_error(name)
         if not tables:
             # The defaults need no validators.
             return HudToml.model_construct()
@@ -57,6 +61,17 @@ class SettingsFile:
         location = f"{self.name} line {line}" if line else self.name
         what = f"[{section}]" if key is None else f"[{section}] {key}"
         return ConfigError(f"{location}: {what}: {problem}", section=section, key=key, line=line)
+
+    def _name_error(self, name: str) -> ConfigError:
+        lines = enumerate(self.text.splitlines(), start=1)
+        line = next((number for number, text in lines if name in _names_in(text)), None)
+        location = f"{self.name} line {line}" if line else self.name
+        return ConfigError(
+            f"{location}: the name {quoted(name)} has control characters. Choose a name of"
+            " printable characters",
+            name=name,
+            line=line,
+        )
 
     def _refusal(self, details: ErrorDetails, tables: Mapping[str, Any]) -> ConfigError:
         path = [str(name) for name in details["loc"]]
@@ -131,6 +146,23 @@ _KEY = re.compile(r"""((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[
 
 def _plain(name: str) -> str:
     return name.replace('"', "").replace("'", "").replace(" ", "")
+
+
+def _names(table: object) -> Iterator[str]:
+    """Yield the names of all sections and keys, at any depth."""
+    if isinstance(table, dict):
+        yield from table
+    if isinstance(table, dict | list):
+        for value in table.values() if isinstance(table, dict) else table:
+            yield from _names(value)
+
+
+def _names_in(line: str) -> tuple[str, ...]:
+    """Return the names that one line of TOML has, none for a part of a longer value."""
+    try:
+        return tuple(_names(tomllib.loads(line)))
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return ()
 
 
 def _parse_toml(content: str, *, name: str) -> dict[str, Any]:

@@ -85,6 +85,12 @@ def _counts(value: Any) -> int | tuple[int, ...]:
     return tuple(items) if isinstance(value, list) else value
 
 
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError(text)
+    return text
+
+
 def _in_seconds(value: Any) -> Any:
     match = _DURATION_PATTERN.fullmatch(value) if isinstance(value, str) else None
     return float(match[1]) * DURATION_UNITS[match[2]] if match else value
@@ -120,12 +126,17 @@ _DURATION = f'{_SECONDS}, or a text such as "90 min" or "2 h"'
 
 Scalar = bool | int | float | str
 Flag = Annotated[bool, takes("true or false")]
-Text = Annotated[str, Field(pattern=r"\S"), takes("a text that is not empty")]
+Text = Annotated[
+    str,
+    Field(pattern=r"\S"),
+    AfterValidator(_printable),
+    takes("a text that is not empty and has no control characters"),
+]
 Texts = Annotated[
     tuple[Text, ...],
     Field(min_length=1),
     BeforeValidator(as_tuple),
-    takes("a text or a list of texts"),
+    takes("a text or a list of texts, without control characters"),
 ]
 Phases = Annotated[tuple[str, ...], some_of(map(str, MEASURED_PHASES))]
 Dtypes = Annotated[tuple[str, ...], some_of(map(str, MEASURED_DTYPES))]

@@ -32,6 +32,7 @@ from compile_hud.db.records.triage import (
     fits,
     is_set,
 )
+from compile_hud.db.shared.text import counted
 from compile_hud.db.store import Store
 from compile_hud.models_zoo.catalog.spec import near_names
 from compile_hud.runner.alerting.alert_kernels import cause_kernels
@@ -80,6 +81,7 @@ from compile_hud.runner.cli.option_types import (
     NearestChoice,
     OrNone,
     Percentage,
+    StoredText,
     TimeOrDuration,
 )
 from compile_hud.runner.cli.output import check_exists, json_option, print_json, with_workspace
@@ -347,7 +349,7 @@ def _commented(alert_ids: Sequence[str], *, why: str) -> Decide:
     ),
 )
 @click.argument("target", metavar="ID|SERIES")
-@click.argument("owner")
+@click.argument("owner", type=StoredText())
 @deciding
 def assign(workspace: Workspace, *, target: str, owner: str, options: DecisionOptions) -> None:
     """Set the owner of an alert, or of every alert of a series.
@@ -522,7 +524,7 @@ def replay_log(workspace: Workspace, *, path: Path, as_json: bool) -> None:
     if as_json:
         print_json({"replayed": num_new, "left_out": num_left_out})
         return
-    echo(f"{num_new} changes replayed, {num_left_out} are of unknown alerts")
+    echo(f"{counted(num_new, 'change')} replayed, {num_left_out} of unknown alerts")
     if num_left_out:
         echo("`hud detect` first, where the results are all in", err=True)
 

@@ -11,6 +11,7 @@ import click
 from compile_hud.db.records.triage import is_reserved
 from compile_hud.db.shared.local_sign_in import local_user
 from compile_hud.runner.cli.help.examples import ExampleCommand
+from compile_hud.runner.cli.option_types import StoredText
 from compile_hud.runner.cli.output import gather_options, json_option, with_workspace
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -60,10 +61,15 @@ def _person(by: str | None) -> str:
 
 by_option = click.option(
     "--by",
+    type=StoredText(),
     metavar="NAME",
     callback=lambda _context, _option, by: _person(by),
     help="The author. Default: the user of this machine.",
 )
 _why_option = click.option(
-    "--why", metavar="TEXT", default="", help="The reason, stored with the decision."
+    "--why",
+    type=StoredText(),
+    metavar="TEXT",
+    default="",
+    help="The reason, stored with the decision.",
 )

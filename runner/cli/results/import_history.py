@@ -15,7 +15,7 @@ import click
 from compile_hud.db.shared.text import counted
 from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.help.examples import ExampleCommand
-from compile_hud.runner.cli.option_types import DateTimeType, NearestChoice
+from compile_hud.runner.cli.option_types import DateTimeType, NearestChoice, StoredText
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.errors import ImportFailed
 from compile_hud.runner.interop.import_report import ImportReport, folder_report
@@ -54,9 +54,12 @@ _RARE_COLLECTIONS = (200_000, 10, 100)
     type=NearestChoice(list(READERS)),
     help="The format. Default: by the file's name and content.",
 )
-@click.option("--revision", metavar="REV", help="The revision, if a file does not have it.")
+@click.option(
+    "--revision", type=StoredText(), metavar="REV", help="The revision, if a file does not have it."
+)
 @click.option(
     "--machine",
+    type=StoredText(),
     metavar="NAME",
     help="The machine, if a file does not have it; it replaces names and types of runners.",
 )

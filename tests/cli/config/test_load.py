@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -292,6 +293,58 @@ def test_no_more_launches_are_requested_than_there_may_be(
 def test_of_the_numbers_of_launches_a_default_gives_way() -> None:
     assert parse("[run]\nlaunches = 9").measure.num_launches == 9
     assert parse("[run]\nmax_launches = 2").measure.max_launches == 2
+
+
+@pytest.mark.parametrize("kind", ["dangling", "loop", "pipe"])
+def test_a_file_that_is_no_file_is_refused_though_nobody_named_it(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if kind == "pipe":
+        os.mkfifo("hud.toml")
+    else:
+        Path("hud.toml").symlink_to("missing.toml" if kind == "dangling" else "hud.toml")
+    with pytest.raises(ConfigError) as caught:
+        load_config(None, env={})
+    assert str(caught.value) == words
+
+
+def test_a_pipe_of_a_shell_is_read() -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"[machine]\nname = 'box'")
+    os.close(writing)
+    try:
+        assert load_config(Path(f"/dev/fd/{reading}"), env={}).machine == "box"
+    finally:
+        os.close(reading)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '[suites."a\\u001b[31m"]\nmodels = "bert"',
+        '[receivers."a\\u009b"]\nkind = "webhook"',
+        '[toolchains]\n"a\\u202e" = "python3"',
+        '[schedules."a\\nb"]\ncron = "@daily"',
+        '[routes."a\\u0007"]\nreceivers = "me"',
+        '[variants."a\\u001b"]\nbase = "default"',
+        '[models."a\\u001b"]\nbuild = "own"',
+        '[shapes."a\\u001b"]\nmodels = "bert"',
+        '[run]\n"a\\u001b" = 1',
+        '["a\\u001b"]',
+        '[machine]\nname = "a\\u001b[31m"',
+        '[suites.mine]\ntags = ["a\\u001b[31m"]',
+        '[suites.mine]\nmodels = """\nbert"""\n[suites."a\\u001b"]',
+    ],
+)
+def test_control_characters_are_refused_and_shown_escaped(
+    content: str, words: SnapshotAssertion
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(content)
+    assert str(caught.value) == words
+    assert str(caught.value).isprintable()
+    assert caught.value.parameters["line"]
 
 
 @pytest.mark.parametrize(
