@@ -138,7 +138,7 @@ def check_known(revision: str, *, name: str, folder: Path = MIGRATIONS) -> None:
             f"the store {name} has schema {revision}, and this Compile HUD upgrades {known[0]} and"
             " later. It was left as it is. Back it up with the Compile HUD that wrote it (`hud db"
             " backup`), restore that with the last one that upgrades it (`hud db restore`), and"
-            " come back with a backup from there: docs/how-to/upgrading.md has the steps",
+            " come back with a backup from there (`hud db backup`)",
             store=name,
             schema=revision,
             oldest=known[0],

@@ -230,8 +230,7 @@ def refusal(host: str, *, rules: AccessRules, is_open: bool) -> str:
         return ""
     return (
         f"the dashboard does not listen on {host or 'all addresses'} without sign-in: everyone who"
-        " reaches it could read everything. Set up [auth] in hud.toml"
-        " (docs/reference/dashboard.md, Sign-in),"
+        " reaches it could read everything. Set up [auth] in hud.toml with an issuer,"
         " let it listen on 127.0.0.1, or say that it is meant: --without-sign-in, or"
         " `[server] without_sign_in = true`"
     )

@@ -12,7 +12,7 @@ from compile_hud.runner.system.machine import Machine
 _CPU = "/sys/devices/system/cpu"
 _NO_FIGURE = "no figure: not measured with Compile HUD yet"
 
-# Each figure was measured here (docs/explanation/measurement-data.md) or names its source.
+# Each figure was measured here (measured) or names its source.
 COSTS: Mapping[str, str] = {
     "persistence": "1 to 3 s before the first CUDA call of every process, and a power limit or"
     " custom clock is reset when the last process ends"
@@ -33,7 +33,7 @@ COSTS: Mapping[str, str] = {
     "thp": "whether an allocation gets huge pages depends on how fragmented memory is. "
     + _NO_FIGURE,
     "aslr": "between worker hosts the eager CPU time of bert varied by 8.0 % with random addresses"
-    " and by 3.8 % with fixed ones (docs/explanation/measurement-data.md)",
+    " and by 3.8 % with fixed ones (measured)",
     "time": "nights are ordered by this clock, and schedules fire by it; samples are not taken"
     " with it",
 }

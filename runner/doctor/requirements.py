@@ -118,7 +118,10 @@ def check_store(store: Store) -> Check:
     try:
         runs = load_runs(store, limit=1)
     except StoreError as error:
-        hint = "see docs/reference/configuration.md for [store] url"
+        hint = (
+            "set [store] url in hud.toml to a file or a server that is there: duckdb:///PATH or"
+            " postgresql+psycopg://USER@HOST/NAME"
+        )
         return Check(name="store", state=CheckState.FAIL, text=str(error), hint=hint)
     last = f"last run {runs[0].run.started_at:%Y-%m-%d %H:%M} UTC" if runs else "no run yet"
     return Check(name="store", state=CheckState.OK, text=f"{store.name}, {last}")

@@ -62,7 +62,7 @@ def _show_nothing(page: ReceiversPage) -> None:
         "Alerts are shown here and reported nowhere. A receiver in hud.toml gets them: a chat,"
         " mail, GitHub or a webhook.",
         "Add one, then start `hud up` or `hud serve` again.",
-        "`docs/how-to/notifications.md` has all kinds, routes and keys.",
+        "The guide `Send alerts` of the documentation has all kinds, routes and keys.",
     ]
     state_page("Notifications are off", text=paragraphs)
     st.code(SNIPPET, language="toml")

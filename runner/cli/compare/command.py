@@ -15,6 +15,7 @@ from compile_hud.db.errors import NotFoundError, RecordError
 from compile_hud.db.queries.model_sources import load_code_diffs
 from compile_hud.db.queries.results import load_document
 from compile_hud.db.records.results import CaseResult, RunDocument, RunState
+from compile_hud.db.shared.text import counted_of
 from compile_hud.db.store import Store
 from compile_hud.models_zoo.catalog.spec import near_names
 from compile_hud.runner.analysis.comparison.resolution import has_inconclusive
@@ -191,8 +192,7 @@ class _VerdictOptions:
     type=Percentage(),
     default=DEFAULT_FAIL_ABOVE,
     metavar="PCT",
-    show_default="5%",
-    help="The smallest relevant change.",
+    help=f"The smallest relevant change. Default: {100 * DEFAULT_FAIL_ABOVE:g}%.",
 )
 @click.option(
     "--confirm",
@@ -317,7 +317,7 @@ def _exit_code(rows: Sequence[CaseComparison], *, fail_on: str | None) -> int:
 
 def _say_interrupted(document: RunDocument) -> None:
     num_done, num_planned = len(document.results), len(document.run.plan)
-    echo(f"interrupted after {num_done} of {num_planned} cases", err=True)
+    echo(f"interrupted after {counted_of(num_done, num_planned, 'case')}", err=True)
 
 
 def _show_commits(
@@ -381,8 +381,15 @@ def _load(baseline: str, candidate: str, *, fail_above: float, store: Store) -> 
         candidate=after,
         rows=rows,
         machine=machine,
-        machine_line=machine_text(machine),
+        machine_line=_machine_line(machine, rows=rows),
     )
+
+
+def _machine_line(machine: Sequence[MachineChange], *, rows: Sequence[CaseComparison]) -> str:
+    """Return the verdict of the reference cases; without any, the table's column has its own."""
+    if not machine and any(row.machine_ratio is not None for row in rows):
+        return "by the fixed work of each launch alone: no reference case was measured"
+    return machine_text(machine)
 
 
 def _confirm(

@@ -26,8 +26,8 @@ def keep_comment(text: str, *, name: str, env: Mapping[str, str]) -> None:
     missing = [key for key in _NEEDED if not env.get(key)]
     if missing:
         raise CommentFailed(
-            f"no comment without {', '.join(missing)}: a job on a pull request sets them"
-            " as docs/how-to/ci.md shows",
+            f"no comment without {', '.join(missing)}: set them in the `env` of"
+            " the job on a pull request",
             missing=tuple(missing),
         )
     number = env[NUMBER_VARIABLE]

@@ -92,8 +92,10 @@ def _absolute(url: str) -> str:
 def _check_kind(is_for_user: bool) -> None:
     if not is_for_user:
         raise click.UsageError(
-            "Add --user. A service of the whole machine has a user of its own:"
-            " docs/how-to/deployment.md has its unit."
+            "Add --user. A service of the whole machine needs a user of its own: write the output"
+            f" of `hud service install --user --print` to /etc/systemd/system/{UNIT_NAME}, with"
+            " `User=NAME` below [Service] and `WantedBy=multi-user.target`, then run"
+            f" `systemctl enable --now {UNIT_NAME}` as root."
         )
 
 

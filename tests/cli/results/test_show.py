@@ -68,6 +68,26 @@ def test_compare_reports_that_the_machine_moved(
     assert all(not row["case"]["model"].startswith("ref_") for row in document["rows"])
 
 
+@pytest.mark.parametrize("has_probe", [True, False])
+def test_without_reference_cases_table_and_footer_agree_on_the_machine(
+    terminal: Terminal, has_probe: bool
+) -> None:
+    case = make_case(model="net")
+    for name, factor in (("a", 1.0), ("b", 1.2)):
+        metrics = {"latency_s": 0.01 * factor, **({"pace_s": 0.001 * factor} if has_probe else {})}
+        measured = [
+            make_measurement(metric, samples=[value] * 6, launches=(3, 3))
+            for metric, value in metrics.items()
+        ]
+        run = make_run(name, plan=[case])
+        result = make_result(run=run, measurements=measured)
+        Path(f"{name}.json").write_text(json.dumps(make_document(run, results=[result]).to_json()))
+    output = terminal.hud("compare", "a.json", "b.json", "--all").stdout
+    footer = output.splitlines()[-1]
+    assert (" machine " in output.replace(footer, "")) is has_probe
+    assert footer.startswith("machine by the fixed work" if has_probe else "machine unknown")
+
+
 def test_show_reports_how_the_reference_cases_did(
     terminal: Terminal, words: SnapshotAssertion
 ) -> None:
