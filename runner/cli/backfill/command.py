@@ -31,6 +31,7 @@ from compile_hud.runner.cli.bisect.command import BisectProgress
 from compile_hud.runner.cli.bisect.options import (
     REVISION_OPTIONS,
     LimitOptions,
+    check_resumed,
     limit_options,
     resume_option,
 )
@@ -142,8 +143,7 @@ def backfill(
     """
     with alone_in(_folder(workspace), f"backfilling in {workspace.config.state_dir}"):
         if resume_id is not None:
-            if more or options.has_any() or cases.option_names():
-                raise click.UsageError("--resume goes on as it began: give it nothing else")
+            check_resumed(allowed=("--budget", "--dry-run"))
             known = find_search(Backfill, resume_id, folder=_folder(workspace))
         else:
             known = _begin(options.with_more(more), cases=cases, limits=limits, workspace=workspace)

@@ -33,6 +33,7 @@ from compile_hud.runner.cli.bisect.alert_search import (
 from compile_hud.runner.cli.bisect.options import (
     REVISION_OPTIONS,
     LimitOptions,
+    check_resumed,
     is_typed,
     limit_options,
     resume_option,
@@ -109,8 +110,7 @@ def bisect(
     is_named = bool(more or options.has_any() or cases.option_names())
     with bisecting_alone(workspace):
         if resume_id is not None:
-            if is_named or alert_id is not None:
-                raise click.UsageError("--resume goes on as it began: give it nothing else")
+            check_resumed()
             known = find_search(Bisection, resume_id, folder=bisect_folder(workspace))
         elif alert_id is not None:
             if is_named or metric is not None:

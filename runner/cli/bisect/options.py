@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,28 @@ def is_typed(name: str) -> bool:
     """Return whether the running command has a value of its parameter `name` from its line."""
     source = click.get_current_context().get_parameter_source(name)
     return source is not None and source is not ParameterSource.DEFAULT
+
+
+# The parameters that every command has, and that of --resume.
+_OF_ANY_COMMAND = frozenset({"resume_id", "as_json", "store_url", "config_path"})
+
+
+def check_resumed(*, allowed: Sequence[str] = ()) -> None:
+    """Raise UsageError for values on the line of a command that continues a search.
+
+    `allowed` are options that it may have.
+    """
+    typed = [
+        item
+        for item in click.get_current_context().command.params
+        if item.name not in _OF_ANY_COMMAND
+        and not set(item.opts) & set(allowed)
+        and is_typed(str(item.name))
+    ]
+    if typed:
+        others = " and ".join(part for part in (", ".join(allowed[:-1]), *allowed[-1:]) if part)
+        others = others and f" but {others}"
+        raise click.UsageError(f"--resume goes on as it began: give it nothing else{others}")
 
 
 def resume_option(noun: str) -> Callable[[Any], Any]:

@@ -15,6 +15,7 @@ from compile_hud.runner.bisect.search import METRICS_OF_SEARCH
 from compile_hud.runner.cli.bisect.command import BisectProgress
 from compile_hud.runner.cli.bisect.options import (
     LimitOptions,
+    check_resumed,
     is_typed,
     limit_options,
     resume_option,
@@ -126,11 +127,7 @@ def isolate(
     folder = workspace.config.state_dir / "isolate"
     with alone_in(folder, f"isolating in {workspace.config.state_dir}"):
         if resume_id is not None:
-            if baseline or cases.option_names() or metric is not None or is_typed("floor"):
-                raise click.UsageError(
-                    "--resume goes on as it began: give it nothing else but --max-toolchains,"
-                    " --max-launches and --step-minutes"
-                )
+            check_resumed(allowed=("--max-toolchains", "--max-launches", "--step-minutes"))
             known = find_search(StoredIsolation, resume_id, folder=folder)
             known = _with_typed(limits, known=known)
         elif baseline is None or candidate is None:

@@ -267,7 +267,14 @@ def test_two_at_a_time_are_refused(folder: Path, words: SnapshotAssertion) -> No
 
 @pytest.mark.parametrize(
     "arguments",
-    [("--toolchain", "t00", *CASE), ("--resume", "x"), ("--resume", "x", "--model", "net"), CASE],
+    [
+        ("--toolchain", "t00", *CASE),
+        ("--resume", "x"),
+        ("--resume", "x", "--model", "net"),
+        ("--resume", "x", "--floor", "2%"),
+        ("--resume", "x", "--budget", "2h"),
+        CASE,
+    ],
 )
 def test_an_impossible_backfill_is_refused(
     folder: Path, arguments: tuple[str, ...], words: SnapshotAssertion

@@ -321,6 +321,8 @@ def test_two_at_a_time_are_refused(folder: Path, words: SnapshotAssertion) -> No
         ("--repo", ".", "--good", "a", *CASE),
         ("--torch", "2.12.0", "--toolchain", "t0", *CASE),
         ("--resume", "x", "--model", "net"),
+        ("--resume", "x", "--max-launches", "80"),
+        ("--resume", "x", "--metric", "latency_s"),
         ("--resume", "x"),
         ("--toolchain", "t0", "t1", *CASE, "--metric", "flops"),
     ],
