@@ -46,6 +46,11 @@ def source_hash(run: Run, model: str) -> str:
     return str(hashes.get(model) or "") if isinstance(hashes, Mapping) else ""
 
 
+def kept_files(source: KernelSource) -> dict[str, str] | None:
+    """Return the files of `source` by their names, None if some are not whole."""
+    return None if _is_cut(source) else _files(source)
+
+
 def code_diff(
     change: ModelCodeChange, *, baseline: KernelSource | None, candidate: KernelSource | None
 ) -> ModelCodeDiff:

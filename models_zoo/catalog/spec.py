@@ -167,6 +167,22 @@ class CompileSettings:
         }
         return {**flat, "sdpa": self.sdpa} if self.sdpa else flat
 
+    @classmethod
+    def from_flat(cls, flat: Mapping[str, Any]) -> CompileSettings:
+        """Return the settings of which `flat` has the dotted names."""
+        tables: dict[str, dict[str, Any]] = {}
+        for name, value in flat.items():
+            table, _, key = name.partition(".")
+            tables.setdefault(table, {})[key] = value
+        marks = tables.get("mark_dynamic", {})
+        return cls(
+            options=tables.get("options", {}),
+            inductor=tables.get("inductor", {}),
+            environment=tables.get("env", {}),
+            mark_dynamic={name: tuple(value) for name, value in marks.items()},
+            sdpa=str(flat.get("sdpa", "")),
+        )
+
 
 NO_SETTINGS = CompileSettings()
 

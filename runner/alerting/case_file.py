@@ -60,13 +60,17 @@ _README = """\
 | `before.json`, `after.json` | the last good and the first bad run: samples, kernels, environment |
 | `kernels.json`, `kernels.diff` | the changed kernels, and the difference of the generated code |
 | `code/before/`, `code/after/` | the generated code |
-| `script.py` | the graphs of the case for torch alone, if it was asked for |
+| `script.py` | the graphs of both runs for torch alone, if it was asked for |
 
 `hud alerts verify FILE` computes the verdict again from `judged.json`, and the medians from the
 samples. `hud compare before.json after.json` compares both runs.
-
+{script}
 Revisions: {before} to {after}
 {commits}{search}"""
+_SCRIPT = """
+`python script.py` needs torch alone. It runs the graphs of the last good and the first bad run in
+turn, eager and compiled. It prints the change with its interval, and that of the alert.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +110,14 @@ class JudgedNumbers(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CaseScript:
+    """The text of a script, and notes on the side that it lacks."""
+
+    text: str
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CaseFile:
     """The parts of an archive that are read again; a side is None if its run was pruned."""
 
@@ -115,7 +127,7 @@ class CaseFile:
 
 
 def write_case_file(
-    alert: Alert, *, path: Path, workspace: Workspace, script: str | None = None
+    alert: Alert, *, path: Path, workspace: Workspace, script: CaseScript | None = None
 ) -> None:
     """Write the archive of `alert` to the new file `path`.
 
@@ -198,10 +210,12 @@ def judged_numbers(alert: Alert, *, store: Store) -> JudgedNumbers:
     )
 
 
-def _texts(alert: Alert, *, workspace: Workspace, script: str | None) -> Iterator[tuple[str, str]]:
+def _texts(
+    alert: Alert, *, workspace: Workspace, script: CaseScript | None
+) -> Iterator[tuple[str, str]]:
     store = workspace.store()
     runs = _runs(alert, store=store)
-    yield "README.md", _readme(alert, runs)
+    yield "README.md", _readme(alert, runs, script=script)
     dashboard = workspace.config.dashboard
     yield ALERT, _dumped(alert_json(alert, store=store, dashboard=dashboard))
     yield JUDGED, _dumped(judged_numbers(alert, store=store).to_json())
@@ -209,7 +223,7 @@ def _texts(alert: Alert, *, workspace: Workspace, script: str | None) -> Iterato
         yield f"{side}.json", _dumped(document.to_json())
     yield from _kernels(alert, store=store)
     if script is not None:
-        yield "script.py", script
+        yield "script.py", script.text
 
 
 def _runs(alert: Alert, *, store: Store) -> dict[str, RunDocument]:
@@ -251,23 +265,30 @@ def _kernels(alert: Alert, *, store: Store) -> Iterator[tuple[str, str]]:
     yield "kernels.diff", "\n".join(lines) + "\n"
 
 
-def _readme(alert: Alert, runs: Mapping[str, RunDocument]) -> str:
+def _readme(alert: Alert, runs: Mapping[str, RunDocument], *, script: CaseScript | None) -> str:
     revisions = {
         side: bound.revision
         for side, bound in zip(SIDES, (alert.last_good, alert.first_bad), strict=True)
         if bound is not None
     }
     commits = [runs[side].run.environment.get("torch_git") for side in SIDES if side in runs]
-    is_other = len(commits) == 2 and all(commits) and commits[0] != commits[1]
-    link = f"https://github.com/pytorch/pytorch/compare/{commits[0]}...{commits[1]}\n"
+    link = ""
+    if len(commits) == 2 and all(commits) and commits[0] != commits[1]:
+        link = f"https://github.com/pytorch/pytorch/compare/{commits[0]}...{commits[1]}\n"
     return _README.format(
         id=alert.id,
         title=f"{alert.case.key}: {alert.metric}, {alert.verdict} ({alert.kind})",
         before=revisions.get("before", "unknown"),
         after=revisions.get("after", "unknown"),
-        commits=link if is_other else "",
+        commits=link,
+        script="" if script is None else _script_text(script),
         search=f"Search: {alert.bisection['text']}\n" if alert.bisection else "",
     )
+
+
+def _script_text(script: CaseScript) -> str:
+    notes = "".join(f"\nNote: {note}.\n" for note in script.notes)
+    return f"{_SCRIPT}{notes}"
 
 
 def _dumped(document: Any) -> str:

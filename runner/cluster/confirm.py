@@ -12,6 +12,7 @@ from compile_hud.runner.cluster.api import POLL_INTERVAL_S, Nodes, Reply, Status
 from compile_hud.runner.errors import ExecutorError
 from compile_hud.runner.execution.executor import CaseOrder, CaseSession, CompileLane
 from compile_hud.runner.format import clock
+from compile_hud.runner.protocol.graphs import CapturedCase
 
 # Limit of the wait for another run. A suspect is worth minutes; its alert exists without them too.
 BUSY_LIMIT_S = 600.0
@@ -50,9 +51,9 @@ class NodeExecutor:
         del number, cores_each
         return ()
 
-    def script(self, order: CaseOrder) -> str:
-        """Raise ExecutorError: scripts are written on the machine that has the model."""
-        raise self._error(f" writes no script of {order.case.key}")
+    def graphs(self, order: CaseOrder) -> CapturedCase:
+        """Raise ExecutorError: graphs are captured on the machine that has the model."""
+        raise self._error(f" captures no graphs of {order.case.key}")
 
     def cancel(self) -> None:
         """Cancel the running case, which then ends with ExecutorError."""

@@ -114,7 +114,8 @@ class ModelSection(ConfigSection):
     keep_source: Flag = Field(
         False,
         description="Whether a run keeps the text of the model's files (256 KiB at most), so that"
-        " comparisons and alerts show the diff of changed code.",
+        " comparisons and alerts show the diff of changed code, and scripts of case files run both"
+        " versions.",
     )
 
 

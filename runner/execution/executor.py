@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from compile_hud.db.records.results import Case, CaseResult
+from compile_hud.runner.protocol.graphs import CapturedCase
 from compile_hud.runner.protocol.messages import LaunchReport, MeasureSettings, Workload
 
 
@@ -149,8 +150,8 @@ class Executor(SessionMaker, Protocol):
         """
         ...
 
-    def script(self, order: CaseOrder) -> str:
-        """Return a script that needs torch alone and runs the graphs of the case.
+    def graphs(self, order: CaseOrder) -> CapturedCase:
+        """Return the graphs of the case, for a script that needs torch alone.
 
         Raises ExecutorError with the reason if there is none.
         """

@@ -26,6 +26,7 @@ from compile_hud.runner.execution.utilisation import with_utilisation
 from compile_hud.runner.execution.worker_process import WorkerHost, tail
 from compile_hud.runner.persistence.compile_traces import FOLDER as TRACES_FOLDER
 from compile_hud.runner.persistence.compile_traces import CompileTraces
+from compile_hud.runner.protocol.graphs import CapturedCase
 from compile_hud.runner.protocol.messages import LaunchRequest
 from compile_hud.runner.system.toolchain_home import toolchain_home
 
@@ -155,8 +156,8 @@ class LocalExecutor:
             turn_clock=turn_clock,
         )
 
-    def script(self, order: CaseOrder) -> str:
-        """Return a script that runs the graphs of the case with torch alone."""
+    def graphs(self, order: CaseOrder) -> CapturedCase:
+        """Return the graphs of the case, for a script of torch alone."""
         folder = self._new_folder()
         try:
             request = LaunchRequest(
@@ -170,17 +171,17 @@ class LocalExecutor:
             )
             self._host.wait_ready()
             answer = self._answer(
-                {"action": "script", "request": request.to_json()},
+                {"action": "graphs", "request": request.to_json()},
                 folder=folder,
                 limit_s=order.settings.timeout_s,
             )
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        if "script" not in answer:
+        if "graphs" not in answer:
             raise ExecutorError(
                 f"no script of {order.case.key}: {answer['reason']}", case=order.case.key
             )
-        return str(answer["script"])
+        return CapturedCase.from_json(answer["graphs"])
 
     def cancel(self) -> None:
         """Kill the running case; `execute` returns at once, now and from now on."""

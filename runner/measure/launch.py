@@ -21,15 +21,15 @@ from compile_hud.models_zoo.catalog.errors import UnavailableModelError
 from compile_hud.runner.measure.accuracy.aligned import check_aligned
 from compile_hud.runner.measure.accuracy.oracle_cache import check_against, find_reference
 from compile_hud.runner.measure.accuracy.step import Reference
+from compile_hud.runner.measure.compile.captured_graphs import captured_case
 from compile_hud.runner.measure.compile.code_signature import same_code_as
 from compile_hud.runner.measure.compile.compiler import (
-    compile_arguments,
     is_by_dynamo,
     is_uncompiled,
+    script_arguments,
     unavailable_reason,
 )
 from compile_hud.runner.measure.compile.dynamo import recorded_compiles
-from compile_hud.runner.measure.compile.graph_script import graph_script
 from compile_hud.runner.measure.compile.own_settings import applied_inductor_config
 from compile_hud.runner.measure.compile.source_locations import failure_reason
 from compile_hud.runner.measure.compile.step import compile_subject, report_counts
@@ -65,6 +65,7 @@ from compile_hud.runner.measure.shape_sweep import is_swept, sweep_shapes
 from compile_hud.runner.measure.steps import StepLog
 from compile_hud.runner.measure.subject import build_subject
 from compile_hud.runner.measure.turns import locked_autotuning, locked_device, wait_for_turn
+from compile_hud.runner.protocol.graphs import CapturedCase
 from compile_hud.runner.protocol.messages import (
     PROGRAM_SUFFIX,
     STEP_SUFFIX,
@@ -139,8 +140,8 @@ def run_launch(request: LaunchRequest) -> LaunchReport:
     )
 
 
-def script_of(request: LaunchRequest) -> str:
-    """Return a script that needs torch alone and runs the graphs of the case of `request`.
+def graphs_of(request: LaunchRequest) -> CapturedCase:
+    """Return the graphs of the case of `request`, for a script that needs torch alone.
 
     Raises NoScriptError, and any error of the model.
     """
@@ -149,12 +150,11 @@ def script_of(request: LaunchRequest) -> str:
     torch.manual_seed(request.settings.seed)
     subject = build_subject(request, device=device)
     subject = apply_transform(subject, transform=request.workload.transform) or subject
-    is_eager = is_uncompiled(case)
-    return graph_script(
+    return captured_case(
         subject,
         case=case,
-        options=None if is_eager else compile_arguments(case, request.workload),
-        version=torch.__version__,
+        options=None if is_uncompiled(case) else script_arguments(case, request.workload),
+        environment=request.workload.compile.environment,
     )
 
 

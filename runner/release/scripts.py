@@ -1,13 +1,16 @@
-"""Write a script for each cluster of a release, which runs its representative with torch alone."""
+"""Write scripts that run the graphs of cases with torch alone: of a release, or of an alert."""
 
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.results import Case
 from compile_hud.models_zoo.catalog.errors import UnknownNameError
+from compile_hud.runner.alerting.case_file import CaseScript
 from compile_hud.runner.analysis.release.report import ReleaseReport
 from compile_hud.runner.analysis.repro import glob_escape
 from compile_hud.runner.errors import DocumentNotWritten, ExecutorError
@@ -15,8 +18,14 @@ from compile_hud.runner.events import LogMessage
 from compile_hud.runner.execution.executor import CaseOrder, Executor
 from compile_hud.runner.execution.local_executor import executor_maker
 from compile_hud.runner.planning.plan import find_names, plan_case
+from compile_hud.runner.protocol.graphs import CapturedCase
+from compile_hud.runner.release.recorded_sides import RecordedSide, recorded_side
+from compile_hud.runner.release.script_text import SCRIPT_METRICS, AlertedChange, script_text
 from compile_hud.runner.workspace import Workspace
 
+SAME_GRAPHS = (
+    "the graphs and settings of both runs are the same: run it under the torch of each run"
+)
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -37,32 +46,69 @@ def write_scripts(
         for number, named in enumerate(report.clusters, start=1):
             case = named.representative.pair.candidate.case
             try:
-                text = executor.script(
+                graphs = executor.graphs(
                     _order(case, run_id=report.candidate.id, workspace=workspace)
                 )
             except (ExecutorError, UnknownNameError) as error:
                 yield LogMessage(text=str(error), is_warning=True)
                 continue
             path = folder / f"{number}-{_file_name(case)}.py"
-            _write(path, text)
+            _write(path, script_text(case, candidate=graphs))
             yield LogMessage(text=f"wrote {path}")
     finally:
         executor.close()
 
 
-def script_of_case(case: Case, *, toolchain: str, run_id: str, workspace: Workspace) -> str:
-    """Return a script that runs the graphs of `case` with torch alone.
+def script_of_alert(alert: Alert, *, workspace: Workspace) -> CaseScript:
+    """Return a script that runs the graphs of both runs of `alert` in turn, with torch alone.
 
-    Raises ExecutorError, and UnknownNameError for a model or a toolchain that is not there.
+    The note says which side is missing or uncertain, and why. Raises ExecutorError, and
+    UnknownNameError for a model or a toolchain that is not there.
     """
     toolchains = workspace.config.toolchains
-    find_names([glob_escape(toolchain)], known=toolchains, kind="toolchain")
-    executor = _executor(toolchain, device=case.device, workspace=workspace)
+    find_names([glob_escape(alert.toolchain)], known=toolchains, kind="toolchain")
+    executor = _executor(alert.toolchain, device=alert.case.device, workspace=workspace)
+    order = _order(alert.case, run_id=alert.first_bad.run_id, workspace=workspace)
+    with tempfile.TemporaryDirectory() as folder:
+        after = recorded_side(
+            alert.first_bad, order=order, folder=Path(folder, "after"), workspace=workspace
+        )
+        before = recorded_side(
+            alert.last_good, order=order, folder=Path(folder, "before"), workspace=workspace
+        )
+        try:
+            executor.start()
+            # Without its own code the candidate has the present one, and the note says so.
+            candidate = executor.graphs(after.order or order)
+            baseline, note = _baseline(before, executor=executor)
+        finally:
+            executor.close()
+    if baseline == candidate:
+        baseline, note = None, SAME_GRAPHS
+    return CaseScript(
+        text=script_text(
+            alert.case, candidate=candidate, baseline=baseline, alerted=_alerted(alert)
+        ),
+        notes=tuple(text for text in (after.note, note) if text),
+    )
+
+
+def _baseline(side: RecordedSide, *, executor: Executor) -> tuple[CapturedCase | None, str]:
+    if side.order is None:
+        return None, side.note
     try:
-        executor.start()
-        return executor.script(_order(case, run_id=run_id, workspace=workspace))
-    finally:
-        executor.close()
+        return executor.graphs(side.order), side.note
+    except ExecutorError as error:
+        # Its files may need others that no run stored; the candidate has its script all the same.
+        return None, f"the last good run has no script: {error}"
+
+
+def _alerted(alert: Alert) -> AlertedChange | None:
+    if alert.metric not in SCRIPT_METRICS or alert.change_pct is None or not alert.interval_pct:
+        return None
+    return AlertedChange(
+        metric=alert.metric, change_pct=alert.change_pct, interval_pct=alert.interval_pct
+    )
 
 
 def _executor(toolchain: str, *, device: str, workspace: Workspace) -> Executor:

@@ -39,14 +39,14 @@ from torch._inductor.cpu_vec_isa import pick_vec_isa
 from compile_hud.db.records.results import Outcome
 from compile_hud.models_zoo.building.loader import ModelLoadError
 from compile_hud.models_zoo.catalog.spec import ZOO_PREFIX
+from compile_hud.runner.measure.compile.captured_graphs import NoScriptError
 from compile_hud.runner.measure.compile.compiler_warnings import with_compiler_warnings
 from compile_hud.runner.measure.compile.dynamo import compile_failure_reason
-from compile_hud.runner.measure.compile.graph_script import NoScriptError
 from compile_hud.runner.measure.compile.trace_log import write_trace_log
 from compile_hud.runner.measure.device import open_device
 from compile_hud.runner.measure.environment_facts import gather_facts
 from compile_hud.runner.measure.latency.timing import garbage_collection_paused
-from compile_hud.runner.measure.launch import run_launch, script_of
+from compile_hud.runner.measure.launch import graphs_of, run_launch
 from compile_hud.runner.measure.resources.device_peaks import measure_peaks
 from compile_hud.runner.measure.user_traceback import user_traceback
 from compile_hud.runner.protocol.files import write_json
@@ -140,7 +140,7 @@ def _prepared(order: Mapping[str, Any]) -> Callable[[], None]:
     if action == "launch" and request.case.backend == "inductor":
         _prepare_compiler()
     _preload(request.workload.build)
-    return _script_work(request) if action == "script" else _launch_work(request)
+    return _graphs_work(request) if action == "graphs" else _launch_work(request)
 
 
 def _serve(order: dict[str, Any], *, orders: _Orders) -> dict[str, Any]:
@@ -335,12 +335,13 @@ def _failure(outcome: Outcome, error: BaseException, *, build: str) -> LaunchRep
     return LaunchReport(outcome=outcome, reason=reason)
 
 
-def _script_work(request: LaunchRequest) -> Callable[[], None]:
-    """Return the work that writes the script of a case, or the reason why there is none."""
+def _graphs_work(request: LaunchRequest) -> Callable[[], None]:
+    """Return the work that writes the graphs of a case, or the reason why there are none."""
 
     def work() -> None:
+        answer: dict[str, Any]
         try:
-            answer = {"script": script_of(request)}
+            answer = {"graphs": graphs_of(request).to_json()}
         except NoScriptError as error:
             answer = {"reason": str(error)}
         except Exception as error:  # noqa: BLE001 - the model may raise anything

@@ -21,6 +21,7 @@ from compile_hud.runner.execution.executor import CaseOrder, CompileLane
 from compile_hud.runner.execution.launch_aggregation import combine
 from compile_hud.runner.notifications.delivery_policy import Response, ResponseKind
 from compile_hud.runner.notifications.dispatcher import Message
+from compile_hud.runner.protocol.graphs import CapturedCase, CapturedGraph
 from compile_hud.runner.protocol.messages import LaunchReport, RawMetric
 from compile_hud.runner.system.machine import ProgramOutput
 from tests.support.builders import START, make_measurement, make_result
@@ -35,6 +36,19 @@ FACTS: Mapping[str, Any] = {
     "num_cpus": 2,
     "hostname": "box",
 }
+
+
+def make_captured_case(text: str = "", **values: Any) -> CapturedCase:
+    """Return a case of one graph that does nothing, with `text` as a comment."""
+    graph = CapturedGraph(code=f"    def forward(self):\n        return ()  # {text}", inputs=())
+    fields = {
+        "torch_version": FACTS["torch_version"],
+        "graphs": (graph,),
+        "options": "{'backend': 'inductor'}",
+        "autocast": "None",
+        "num_threads": 1,
+    }
+    return CapturedCase(**{**fields, **values})
 
 
 class FakeClock:
@@ -196,11 +210,11 @@ class FakeExecutor:
         """Return lanes of `make_lanes`, none by default."""
         return self.make_lanes(number, cores_each)
 
-    def script(self, order: CaseOrder) -> str:
-        """Return a script, or raise ExecutorError for the model `fails`."""
+    def graphs(self, order: CaseOrder) -> CapturedCase:
+        """Return a graph that names its passes, or raise ExecutorError for the model `fails`."""
         if order.case.model == "fails":
             raise ExecutorError(f"no script of {order.case.key}: it broke")
-        return f"# the graphs of {order.case.key}\n"
+        return make_captured_case(f"{order.workload.config}")
 
     def execute(self, order: CaseOrder) -> CaseResult:
         """Return a result with samples about `latency_s`; a cancelled case has failed.

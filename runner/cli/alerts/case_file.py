@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-from compile_hud.db.records.alerts import Alert
 from compile_hud.db.shared.text import counted
 from compile_hud.runner.alerting.case_file import read_case_file, write_case_file
 from compile_hud.runner.alerting.verification import as_json as number_json
@@ -16,7 +15,7 @@ from compile_hud.runner.cli.alerts.selection import find_alert
 from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
-from compile_hud.runner.release.scripts import script_of_case
+from compile_hud.runner.release.scripts import script_of_alert
 from compile_hud.runner.workspace import Workspace
 
 
@@ -38,7 +37,7 @@ from compile_hud.runner.workspace import Workspace
     "--script",
     "has_script",
     is_flag=True,
-    help="With a script that needs torch alone; the model is built for it.",
+    help="With a script of both runs that needs torch alone; the model is built for it.",
 )
 @with_workspace
 def export_alert(
@@ -51,15 +50,11 @@ def export_alert(
     """
     alert = find_alert(workspace.store(), alert_id)
     target = path or Path(f"alert-{alert.id[:12]}.zip")
-    script = _script(alert, workspace) if has_script else None
+    script = script_of_alert(alert, workspace=workspace) if has_script else None
     write_case_file(alert, path=target, workspace=workspace, script=script)
     echo(f"wrote {target}; `hud alerts verify {target}` computes the verdict again", err=True)
-
-
-def _script(alert: Alert, workspace: Workspace) -> str:
-    return script_of_case(
-        alert.case, toolchain=alert.toolchain, run_id=alert.first_bad.run_id, workspace=workspace
-    )
+    for note in () if script is None else script.notes:
+        echo(f"script.py: {note}", err=True)
 
 
 @click.command(

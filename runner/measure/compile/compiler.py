@@ -129,6 +129,17 @@ def compile_arguments(case: Case, workload: Workload) -> dict[str, Any]:
     return options
 
 
+def script_arguments(case: Case, workload: Workload) -> dict[str, Any]:
+    """Return the arguments of torch.compile that also have the config of Inductor."""
+    arguments = compile_arguments(case, workload)
+    own = workload.compile.inductor
+    if own and case.backend == "inductor":
+        mode = arguments.pop("mode", case.mode)
+        known = arguments.get("options") or torch._inductor.list_mode_options(mode)
+        arguments["options"] = {**known, **own}
+    return arguments
+
+
 def compile_model(model: torch.nn.Module, *, case: Case, workload: Workload) -> Callable[..., Any]:
     """Return `model` under torch.compile with the settings of `case`; `model` itself stays eager.
 

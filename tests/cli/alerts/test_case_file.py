@@ -20,7 +20,6 @@ from compile_hud.runner.analysis.stats.estimates import estimate
 from compile_hud.runner.analysis.stats.launch_noise import launch_spread
 from compile_hud.runner.detection.detect import detect
 from tests.support.builders import START, make_document, make_measurement, make_result, make_run
-from tests.support.fakes import FakeExecutor
 from tests.support.records.kernel_diffs import product
 from tests.support.terminal import Terminal
 
@@ -169,21 +168,6 @@ def test_the_runs_of_a_case_file_are_compared_and_stored_elsewhere(
     other = ("--store", f"duckdb:///{tmp_path}/other.duckdb")
     stored = terminal.hud("ingest", "case/before.json", "case/after.json", *other)
     assert stored.exit_code == 0, stored.output
-
-
-def test_a_script_is_written_where_it_is_asked_for(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(FakeExecutor, "script", lambda _self, order: f"# {order.case.key}\n")
-    monkeypatch.setattr(
-        "compile_hud.runner.release.scripts.plan_case",
-        lambda case, **_values: type("Planned", (), {"case": case, "workload": None})(),
-    )
-    (alert,) = terminal.json("alerts", "list", "--json")
-    config = terminal.folder / "hud.toml"
-    config.write_text(f'{config.read_text()}\n[toolchains]\n{alert["toolchain"]} = "/opt/python"\n')
-    with zipfile.ZipFile(exported(terminal, "--script")) as archive:
-        assert archive.read("script.py").decode().startswith(f"# {alert['model']}/")
 
 
 def test_a_file_is_not_written_over(terminal: Terminal, words: SnapshotAssertion) -> None:

@@ -16,6 +16,7 @@ from compile_hud.db.records.results import Outcome, RunState
 from compile_hud.runner.analysis.release.runs import ReleaseRules
 from compile_hud.runner.errors import ExecutorError
 from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.protocol.graphs import CapturedCase
 from tests.support.fakes import FACTS, FakeExecutor
 from tests.support.terminal import CONFIG, Terminal
 
@@ -189,7 +190,8 @@ def test_each_cluster_has_a_script_of_its_representative(terminal: Pair) -> None
     scripts = sorted((terminal.folder / "scripts" / "new").iterdir())
     document = json.loads(terminal.hud("release", "stable", "night", "--report", "--json").stdout)
     representatives = [cluster["representative"] for cluster in document["clusters"]]
-    assert [path.read_text().split()[-1] for path in scripts] == representatives
+    titles = [path.read_text().splitlines()[0] for path in scripts]
+    assert [title.strip('"').partition(",")[0] for title in titles] == representatives
     assert [path.name in result.stderr for path in scripts] == [True] * len(scripts)
 
 
@@ -197,10 +199,10 @@ def test_a_script_that_cannot_be_had_is_reported_and_the_report_stands(terminal:
     terminal.slowdown = 2.0
 
     def no_script(executor: FakeExecutor, _python: Path) -> None:
-        def script(order: CaseOrder) -> str:
+        def graphs(order: CaseOrder) -> CapturedCase:
             raise ExecutorError(f"no script of {order.case.key}: it broke")
 
-        executor.script = script  # type: ignore[method-assign]
+        executor.graphs = graphs  # type: ignore[method-assign]
 
     terminal.on_executor = no_script
     result = terminal.hud(*RELEASE, "--scripts", "scripts")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from compile_hud.models_zoo.catalog.catalog import CATALOG
-from compile_hud.models_zoo.catalog.spec import NO_BACKEND, Variant
+from compile_hud.models_zoo.catalog.spec import NO_BACKEND, CompileSettings, Variant
 from compile_hud.models_zoo.catalog.variants import VARIANTS
 from compile_hud.runner.config.load import parse_config
 from compile_hud.runner.config.own_variants import VariantSection, own_variant
@@ -54,6 +54,7 @@ def test_a_variant_has_all_that_its_section_says() -> None:
         "mark_dynamic.input_ids": [0, 1],
         "sdpa": "math",
     }
+    assert CompileSettings.from_flat(mine.compile.flat) == mine.compile
 
 
 def test_what_is_not_named_is_that_of_the_base() -> None:
