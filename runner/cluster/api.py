@@ -7,7 +7,8 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,7 +16,12 @@ from typing import Any, Protocol
 from compile_hud.db.jobs.live_log import LiveLog
 from compile_hud.db.records.results import CaseResult
 from compile_hud.runner.execution.executor import CaseOrder
-from compile_hud.runner.execution.retries import MAX_ATTEMPTS
+from compile_hud.runner.execution.paired_launches import (
+    MeasureCase,
+    PairSide,
+    launch_interleaved,
+)
+from compile_hud.runner.execution.retries import MAX_ATTEMPTS, measure_with_retries
 
 # Longest wait for a task, in seconds: then the driver reads the node list, or stops.
 POLL_INTERVAL_S = 2.0
@@ -36,19 +42,36 @@ class Slot:
 class Setup:
     """The settings of a node in one run.
 
-    `python` is the toolchain's interpreter; if empty, the task's own. `release` names the driver's
-    record versions; a node with other versions measures nothing.
+    `pythons` has the interpreter of each toolchain; an empty one is the task's own. `release` names
+    the driver's record versions; a node with other versions measures nothing.
     """
 
     device: str
     num_threads: int
     release: str
-    python: str = ""
+    pythons: tuple[str, ...] = ("",)
     wait_idle_s: float = 0.0
 
     def limit_s(self, case_timeout_s: float) -> float:
         """Return the time limit of a task in seconds; without a case its timeout is 0."""
-        return SETUP_LIMIT_S + self.wait_idle_s + MAX_ATTEMPTS * case_timeout_s
+        launches_s = MAX_ATTEMPTS * len(self.pythons) * case_timeout_s
+        return SETUP_LIMIT_S + self.wait_idle_s + launches_s
+
+
+def measure_once(sides: Sequence[PairSide]) -> Sequence[CaseResult]:
+    """Return the results of the launches that the settings call for."""
+    return measure_with_retries(sides, measure_case=launch_interleaved, is_stopped=lambda: False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A case to measure on a node, with an order for each interpreter of the setup.
+
+    `measure` travels to the node, so it must be picklable.
+    """
+
+    orders: tuple[CaseOrder, ...]
+    measure: MeasureCase = measure_once
 
 
 class Status(StrEnum):
@@ -64,20 +87,56 @@ class Status(StrEnum):
     GONE = "gone"
 
 
+class CasePolicy(Protocol):
+    """The rules by which the cases of a plan are measured."""
+
+    def has_time(self) -> bool:
+        """Return whether one more case may begin."""
+        ...
+
+    def begin(self) -> MeasureCase:
+        """Return the measurement of the next case, which travels to a node."""
+        ...
+
+    def end(self, took: timedelta) -> None:
+        """Note that a case has its results."""
+        ...
+
+
+class LaunchesBySettings:
+    """The rules of a run: each case gets the launches that its settings call for."""
+
+    def has_time(self) -> bool:
+        """Return True; the time budget of a suite defers cases instead."""
+        return True
+
+    def begin(self) -> MeasureCase:
+        """Return the measurement of any case."""
+        return measure_once
+
+    def end(self, took: timedelta) -> None:
+        """Do nothing."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
     """The end of a task.
 
-    `facts` are the environment facts and `users` the other processes on the device; both answer the
-    first task, which has no case. `trace` is the file of the result's profile.
+    `facts` are the environment facts under each interpreter and `users` the other processes on the
+    device; both answer the first task, which has no case. `traces` are the files of the profiles,
+    one for each of the `results`, empty without one.
     """
 
     status: Status
     reason: str = ""
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: tuple[Mapping[str, Any], ...] = ()
     users: tuple[str, ...] = ()
-    result: CaseResult | None = None
-    trace: bytes = b""
+    results: tuple[CaseResult, ...] = ()
+    traces: tuple[bytes, ...] = ()
+
+
+# The newest log of each order of a task, None where there is none yet.
+Logs = tuple[LiveLog | None, ...]
 
 
 class Cluster(Protocol):
@@ -91,11 +150,11 @@ class Cluster(Protocol):
         """Return the slots of the connected nodes."""
         ...
 
-    def submit(self, order: CaseOrder | None, *, slot: Slot, setup: Setup) -> None:
+    def submit(self, task: Task | None, *, slot: Slot, setup: Setup) -> None:
         """Begin a case on `slot`, or without one the query of the device's facts."""
         ...
 
-    def wait(self, *, limit_s: float) -> Sequence[tuple[Slot, LiveLog | Reply]]:
+    def wait(self, *, limit_s: float) -> Sequence[tuple[Slot, Logs | Reply]]:
         """Return the next outputs of tasks, after `limit_s` seconds at most.
 
         A task gives logs of its case, and a reply at its end.

@@ -8,7 +8,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from compile_hud.db.records.results import CaseResult
-from compile_hud.runner.cluster.api import POLL_INTERVAL_S, Nodes, Reply, Status, connection
+from compile_hud.runner.cluster.api import (
+    POLL_INTERVAL_S,
+    Nodes,
+    Reply,
+    Status,
+    Task,
+    connection,
+)
 from compile_hud.runner.errors import ExecutorError
 from compile_hud.runner.execution.executor import CaseOrder, CaseSession, CompileLane
 from compile_hud.runner.format import clock
@@ -34,12 +41,12 @@ class NodeExecutor:
 
     def open(self) -> Mapping[str, Any]:
         """Return the environment facts of the machine; raise ExecutorError when it is not there."""
-        return self._ask(None).facts
+        (facts,) = self._ask(None).facts
+        return facts
 
     def execute(self, order: CaseOrder) -> CaseResult:
         """Return the result of the case; raise ExecutorError when the machine is gone."""
-        result = self._ask(order).result
-        assert result is not None
+        (result,) = self._ask(order).results
         return result
 
     def begin(self, order: CaseOrder) -> CaseSession:
@@ -79,7 +86,8 @@ class NodeExecutor:
             raise self._error(" is not in the cluster now")
         limit_s = self._nodes.setup.limit_s(0.0 if order is None else order.settings.timeout_s)
         until = self._now() + timedelta(seconds=limit_s)
-        self._cluster.submit(order, slot=slot, setup=self._nodes.setup)
+        task = None if order is None else Task(orders=(order,))
+        self._cluster.submit(task, slot=slot, setup=self._nodes.setup)
         while not self._is_cancelled and self._now() < until:
             for _, output in self._cluster.wait(limit_s=POLL_INTERVAL_S):
                 if isinstance(output, Reply):

@@ -36,17 +36,17 @@ class MachineRun(ActiveRun):
         self.has_machine = False
         self.log: LiveLog | None = None
 
-    def join(self, *, users: tuple[str, ...]) -> None:
+    def join(self, *, users: tuple[str, ...], label: str) -> None:
         """Start or continue the run with the first node of its machine; raise SpoolFull.
 
-        `users` are the other processes on the device.
+        `users` are the other processes on the device; the progress names the run by `label`.
         """
         if self.has_machine:
             return
         self.has_machine = True
         self.users = users
         self.run = replace(self.run, state=RunState.RUNNING, finished_at=None)
-        self.start(label=self.run.machine)
+        self.start(label=label)
 
     def node_lost_result(self, case: Case, *, reason: str) -> CaseResult:
         """Return the result of a case that no machine finished."""

@@ -17,11 +17,9 @@ import ray
 from ray.exceptions import RayError, RuntimeEnvSetupError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from compile_hud.db.jobs.live_log import LiveLog
-from compile_hud.runner.cluster.api import Reply, Setup, Slot, Status
+from compile_hud.runner.cluster.api import Logs, Reply, Setup, Slot, Status, Task
 from compile_hud.runner.cluster.node import serve_with_logs
 from compile_hud.runner.errors import ExecutorError
-from compile_hud.runner.execution.executor import CaseOrder
 
 MACHINE_LABEL = "hud-machine"
 
@@ -75,12 +73,12 @@ class RayCluster:
             if node["Alive"] and node["Resources"].get(resource, 0) >= 1
         )
 
-    def submit(self, order: CaseOrder | None, *, slot: Slot, setup: Setup) -> None:
+    def submit(self, task: Task | None, *, slot: Slot, setup: Setup) -> None:
         """Begin a case on `slot`, or without one the query of the device's facts."""
         is_gpu = self._device == "cuda"
-        task = ray.remote(serve_with_logs).options(
+        served = ray.remote(serve_with_logs).options(
             num_returns="streaming",
-            name="hud" if order is None else f"hud {order.case.key}",
+            name="hud" if task is None else f"hud {task.orders[0].case.key}",
             num_cpus=0 if is_gpu else 1,
             num_gpus=1 if is_gpu else 0,
             resources={resource_of(self._device): 1},
@@ -88,9 +86,9 @@ class RayCluster:
             # A retried task loses as many outputs as its first attempt gave, the reply among them.
             max_retries=0,
         )
-        self._outputs[slot] = task.remote(order, setup=setup)
+        self._outputs[slot] = served.remote(task, setup=setup)
 
-    def wait(self, *, limit_s: float) -> Sequence[tuple[Slot, LiveLog | Reply]]:
+    def wait(self, *, limit_s: float) -> Sequence[tuple[Slot, Logs | Reply]]:
         """Return the next outputs of tasks, after `limit_s` seconds at most."""
         if not self._outputs:
             time.sleep(limit_s)
@@ -111,9 +109,9 @@ class RayCluster:
             self.cancel(slot)
         ray.shutdown()
 
-    def _receive(self, slot: Slot) -> LiveLog | Reply:
+    def _receive(self, slot: Slot) -> Logs | Reply:
         """Receive the next output of a task."""
-        output: LiveLog | Reply
+        output: Logs | Reply
         try:
             output = ray.get(next(self._outputs[slot]))
         except RuntimeEnvSetupError as error:

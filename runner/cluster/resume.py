@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from compile_hud.db.queries.results import load_document
 from compile_hud.db.queries.runs import load_heartbeats, load_runs_of_plan
-from compile_hud.db.records.results import RunDocument, RunState
+from compile_hud.db.records.results import Case, RunDocument, RunState
 from compile_hud.db.records.summaries import HEARTBEAT_TIMEOUT_S
 from compile_hud.db.store import Store
 from compile_hud.runner.cluster.machine_run import MachineRun
@@ -43,14 +43,20 @@ def check_is_silent(store: Store, run_id: str, *, now: datetime) -> None:
 
 
 def remaining_plan(
-    earlier: Sequence[RunDocument], *, context: RunContext
+    earlier: Sequence[Sequence[RunDocument]], *, context: RunContext
 ) -> tuple[PlannedCase, ...]:
-    """Return the cases without a result in any run of the plan, except the reference cases.
+    """Return the cases that no machine has results of, except the reference cases.
+
+    `earlier` are the runs of each machine; a case of several runs has a result in each of them.
 
     Raises UnknownNameError if hud.toml no longer has a model or a variant.
     """
-    done = {result.case for document in earlier for result in document.results}
-    planned = dict.fromkeys(case for document in earlier for case in document.run.plan)
+    done: set[Case] = set()
+    for documents in earlier:
+        done |= set.intersection(
+            *({result.case for result in document.results} for document in documents)
+        )
+    planned = dict.fromkeys(case for documents in earlier for case in documents[0].run.plan)
     return tuple(
         plan_case(case, catalog=context.catalog, variants=context.variants)
         for case in planned

@@ -143,11 +143,11 @@ def test_a_suspect_is_measured_again_where_it_was_found(
     def break_again(order: CaseOrder, _slot: Slot) -> Reply:
         result = make_result("again", run_id=order.run_id, case=order.case, measurements=())
         failed = dataclasses.replace(result, outcome=Outcome.FAILED, reason="it broke")
-        return Reply(status=Status.DONE, result=failed)
+        return Reply(status=Status.DONE, results=(failed,), traces=(b"",))
 
     machine = document.run.machine
     cluster = FakeCluster("other", machine, clock=terminal.clock, behave=break_again)
-    cluster.looks[machine] = Reply(status=Status.DONE, facts=document.run.environment)
+    cluster.looks[machine] = Reply(status=Status.DONE, facts=(document.run.environment,))
 
     def elsewhere(run: Run) -> NodeExecutor:
         return executor_on(cluster, machine=run.machine, clock=terminal.clock)

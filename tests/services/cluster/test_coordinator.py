@@ -490,7 +490,7 @@ def test_two_nodes_of_one_machine_share_its_run_unless_their_environments_differ
     cluster.present = [Slot(node_id=str(number), machine="alpha") for number in range(2)]
     assert len(sandbox.run_on(cluster)) == 1
     assert len([event for event in sandbox.events if isinstance(event, RunStarted)]) == 1
-    other = Reply(status=Status.DONE, facts={**FACTS, "cpu_model": "another"})
+    other = Reply(status=Status.DONE, facts=({**FACTS, "cpu_model": "another"},))
     differing = sandbox.cluster("alpha", "other")
     differing.looks["other"] = other
     fingerprints = {item.run.fingerprint for item in sandbox.run_on(differing)}
@@ -601,7 +601,7 @@ def test_time_budget_puts_off_what_no_machine_has_time_for(sandbox: ClusterSandb
 
 def test_results_name_the_other_processes_on_the_device(sandbox: ClusterSandbox) -> None:
     cluster = sandbox.cluster("alpha")
-    cluster.looks["alpha"] = Reply(status=Status.DONE, facts=FACTS, users=("python (7)",))
+    cluster.looks["alpha"] = Reply(status=Status.DONE, facts=(FACTS,), users=("python (7)",))
     (document,) = sandbox.run_on(cluster)
     assert all(
         [warning.code for warning in result.warnings] == [SHARED] for result in document.results
@@ -611,7 +611,7 @@ def test_results_name_the_other_processes_on_the_device(sandbox: ClusterSandbox)
 def test_trace_of_a_result_is_where_the_spool_looks_for_it(sandbox: ClusterSandbox) -> None:
     def behave(order: CaseOrder, slot: Slot) -> Reply:
         reply = measured(order, slot)
-        return Reply(status=reply.status, result=reply.result, trace=b"trace")
+        return replace(reply, traces=(b"trace",))
 
     (document,) = sandbox.run_on(sandbox.cluster("alpha", behave=behave))
     traces = list((sandbox.folder / "spool").glob("*.json.gz"))

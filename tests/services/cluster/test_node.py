@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,15 +13,15 @@ from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.jobs.live_log import CASE_NAME, LOG_NAME, WORK_FOLDER, LiveLog, work_name
 from compile_hud.runner.cluster import node
-from compile_hud.runner.cluster.api import Reply, Setup, Status
+from compile_hud.runner.cluster.api import Reply, Setup, Status, Task
 from compile_hud.runner.cluster.setup import read_environment
-from compile_hud.runner.errors import ConfigError
+from compile_hud.runner.errors import ConfigError, ExecutorError
 from compile_hud.runner.execution.executor import CaseOrder
 from compile_hud.runner.planning.plan import plan_case
 from compile_hud.runner.protocol.messages import MeasureSettings
 from compile_hud.runner.system.locks import patient_lock, waiting_lock
 from tests.support.builders import make_case
-from tests.support.fakes import make_catalog
+from tests.support.fakes import FACTS, FakeExecutor, make_catalog
 from tests.support.terminal import Terminal
 
 SETUP = Setup(device="cpu", num_threads=1, release=node.RELEASE)
@@ -29,6 +29,7 @@ PLANNED = plan_case(make_case(model="a"), catalog=make_catalog("a"))
 ORDER = CaseOrder(
     run_id="run-1", case=PLANNED.case, workload=PLANNED.workload, settings=MeasureSettings()
 )
+TASK = Task(orders=(ORDER,))
 
 
 @pytest.fixture
@@ -69,14 +70,16 @@ def test_node_reports_what_its_case_prints_until_it_has_the_result(
     (folder / LOG_NAME).write_text("compiling\n")
     is_over = threading.Event()
 
-    def serve(order: CaseOrder | None, *, setup: Setup) -> Reply:
-        assert (order, setup) == (ORDER, SETUP)
+    def serve(task: Task | None, *, setup: Setup) -> Reply:
+        assert (task, setup) == (TASK, SETUP)
         assert is_over.wait(60)
         return Reply(status=Status.DONE)
 
     monkeypatch.setattr(node, "serve", serve)
-    events = node.serve_with_logs(ORDER, setup=SETUP, every_s=0.001)
-    log = next(events)
+    events = node.serve_with_logs(TASK, setup=SETUP, every_s=0.001)
+    logs = next(events)
+    assert not isinstance(logs, Reply)
+    (log,) = logs
     assert isinstance(log, LiveLog)
     assert (log.case_key, [line.text for line in log.lines]) == (case.key, ["compiling"])
     is_over.set()
@@ -85,9 +88,60 @@ def test_node_reports_what_its_case_prints_until_it_has_the_result(
 
 def test_node_without_the_interpreter_is_unusable(locks: Path, words: SnapshotAssertion) -> None:
     del locks
-    reply = node.serve(None, setup=replace(SETUP, python="/nowhere/python"))
+    reply = node.serve(None, setup=replace(SETUP, pythons=("/nowhere/python",)))
     assert reply.status is Status.UNUSABLE
     assert reply.reason == words
+
+
+class NodeExecutors:
+    """The executors of a node, by their interpreters; one interpreter may be missing."""
+
+    def __init__(self, *, missing: str = "") -> None:
+        self.made: dict[str, FakeExecutor] = {}
+        self._missing = missing
+
+    def __call__(self, *, python: Path, **_options: object) -> FakeExecutor:
+        executor = FakeExecutor(facts={**FACTS, "python": str(python)})
+        if str(python) == self._missing:
+
+            def refuse() -> Mapping[str, object]:
+                raise ExecutorError(f"no interpreter {python}")
+
+            executor.open = refuse  # type: ignore[method-assign]
+        self.made[str(python)] = executor
+        return executor
+
+
+PAIR = replace(SETUP, pythons=("/a/python", "/b/python"))
+SIDES = Task(orders=(ORDER, replace(ORDER, run_id="run-2")))
+
+
+@pytest.mark.usefixtures("locks")
+def test_node_measures_a_case_under_each_interpreter_in_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    executors = NodeExecutors()
+    monkeypatch.setattr(node, "LocalExecutor", executors)
+    facts = node.serve(None, setup=PAIR).facts
+    assert [item["python"] for item in facts] == list(PAIR.pythons)
+    reply = node.serve(SIDES, setup=PAIR)
+    assert reply.status is Status.DONE
+    assert [result.run_id for result in reply.results] == ["run-1", "run-2"]
+    assert reply.traces == (b"", b"")
+    # Each has its own executor, and both were opened once.
+    assert all(executor.launched for executor in executors.made.values())
+    assert len(executors.made) == 2
+
+
+@pytest.mark.usefixtures("locks")
+def test_node_without_one_of_two_interpreters_closes_the_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    executors = NodeExecutors(missing="/b/python")
+    monkeypatch.setattr(node, "LocalExecutor", executors)
+    reply = node.serve(None, setup=replace(PAIR, num_threads=2))
+    assert (reply.status, reply.reason) == (Status.UNUSABLE, "no interpreter /b/python")
+    assert not executors.made["/a/python"].is_open
 
 
 def test_patient_lock_is_given_up_after_its_limit_and_had_when_it_is_free(tmp_path: Path) -> None:
