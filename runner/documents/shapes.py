@@ -171,10 +171,11 @@ ANNOTATION = ResponseObject(
     description="A note about a date; `pattern` is a glob of the series that it concerns.",
     record=Annotation,
 )
-_RELEASE_SIDES = {"baseline": Object, "candidate": Object}
+# The sides of the first machine, and the runs of every machine.
+_RELEASE_SIDES = {"baseline": Object, "candidate": Object, "machines": list[Object]}
 RELEASE_ITEM = ResponseObject(
     name="ReleaseItem",
-    description="The two runs of a release; `fail_above` is the smallest relevant change.",
+    description="The runs of a release; `fail_above` is the smallest relevant change.",
     has={
         **_RELEASE_SIDES,
         "started_at": datetime,

@@ -44,11 +44,10 @@ def write_scripts(
     try:
         executor.start()
         for number, named in enumerate(report.clusters, start=1):
-            case = named.representative.pair.candidate.case
+            result = named.representative.pair.candidate
+            case = result.case
             try:
-                graphs = executor.graphs(
-                    _order(case, run_id=report.candidate.id, workspace=workspace)
-                )
+                graphs = executor.graphs(_order(case, run_id=result.run_id, workspace=workspace))
             except (ExecutorError, UnknownNameError) as error:
                 yield LogMessage(text=str(error), is_warning=True)
                 continue

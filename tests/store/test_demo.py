@@ -25,9 +25,8 @@ from compile_hud.db.store import Store
 from compile_hud.models_zoo.catalog.variants import MODES
 from compile_hud.runner.alerting.alert_kernels import cause_kernels
 from compile_hud.runner.analysis.kernels.diff import kernel_bounds
-from compile_hud.runner.analysis.release.report import release_report
+from compile_hud.runner.analysis.release.report import DocumentPair, release_report
 from compile_hud.runner.analysis.release.runs import find_releases
-from compile_hud.runner.analysis.release.sign_off import release_standard
 from compile_hud.runner.analysis.studies.catalog import FAMILIES
 from compile_hud.runner.demo.demo_store import fill_demo
 from compile_hud.runner.demo.history import (
@@ -117,7 +116,7 @@ def test_a_release_has_its_planted_regressions_in_two_clusters(demo: Store) -> N
     before, after = (
         load_document(demo, run.id, has_kernels=True) for run in (runs.baseline, runs.candidate)
     )
-    report = release_report(before, after, standard=release_standard(after.run))
+    report = release_report([DocumentPair(baseline=before, candidate=after)])
     assert report.sign_off.num_undecided == 0
     slower = {
         case.key

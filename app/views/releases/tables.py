@@ -18,9 +18,10 @@ from compile_hud.db.records.metrics import metric_label
 from compile_hud.runner.analysis.comparison.runs import OUTCOME, CaseComparison
 from compile_hud.runner.analysis.release.markdown import change_cells
 from compile_hud.runner.analysis.release.report import NamedCluster, ReleaseReport
-from compile_hud.runner.analysis.release.runs import ReleaseRuns
+from compile_hud.runner.analysis.release.runs import MachinePair, ReleaseRuns
 from compile_hud.runner.analysis.release.sign_off import JudgedPair
 
+_SIDES = ("baseline", "candidate")
 _COLUMNS = (
     HtmlColumn(label="case"),
     HtmlColumn(label="change", is_number=True),
@@ -34,60 +35,76 @@ def release_label(runs: ReleaseRuns) -> str:
     """Return the name of a release in a list of all."""
     before, after = runs.baseline, runs.candidate
     at = f"{after.started_at:%Y-%m-%d %H:%M}"
-    return f"{before.toolchain} -> {after.toolchain}, {at} UTC, {after.machine}"
+    return f"{before.toolchain} -> {after.toolchain}, {at} UTC, {', '.join(runs.machines)}"
 
 
 def side_table(report: ReleaseReport) -> str:
     """Return both sides of a release."""
+    is_shared = len(report.pairs) > 1
     pairs: list[tuple[str, Cell]] = []
-    for name, run in (("baseline", report.baseline), ("candidate", report.candidate)):
+    for name, run in zip(_SIDES, (report.baseline, report.candidate), strict=True):
         pairs += [
-            (name, Cell(text=run.toolchain, href=run_url(run.id))),
+            (name, Cell(text=run.toolchain, href="" if is_shared else run_url(run.id))),
             (f"{name} revision", Cell(text=run.revision)),
         ]
     pairs += [
-        ("machine", Cell(text=report.candidate.machine)),
+        ("machine", Cell(text=", ".join(report.machines))),
         ("started", time_cell(report.candidate.started_at)),
-        ("metrics", Cell(text="all comparisons", href=_compare_url(report))),
     ]
+    if not is_shared:
+        pairs.append(("metrics", Cell(text="all comparisons", href=_compare_url(report.pairs[0]))))
     if report.commits_url:
         pairs.append(("torch", Cell(text="commits between", href=report.commits_url)))
     return key_values(pairs)
 
 
-def cluster_table(named: NamedCluster, report: ReleaseReport) -> str:
+def machine_table(report: ReleaseReport) -> Markup:
+    """Return the runs of each machine, "" for one machine."""
+    columns = [HtmlColumn(label=name) for name in ("machine", *_SIDES, "metrics")]
+    rows = [
+        [
+            Cell(text=pair.machine),
+            *(Cell(text=run.id, href=run_url(run.id)) for run in (pair.baseline, pair.candidate)),
+            Cell(text="all comparisons", href=_compare_url(pair)),
+        ]
+        for pair in report.pairs
+    ]
+    return table(columns, rows, label="machines") if len(rows) > 1 else Markup()
+
+
+def cluster_table(named: NamedCluster) -> str:
     """Return the regressions of a cluster."""
-    return table(_COLUMNS, [_row(item, report) for item in named.items], label=named.text)
+    return table(_COLUMNS, [_row(item) for item in named.items], label=named.text)
 
 
-def open_table(items: Iterable[JudgedPair], report: ReleaseReport, *, label: str) -> str:
+def open_table(items: Iterable[JudgedPair], *, label: str) -> str:
     """Return cases without an answer."""
-    return table(_COLUMNS, [_open_row(item, report) for item in items], label=label)
+    return table(_COLUMNS, [_open_row(item) for item in items], label=label)
 
 
-def improvement_table(items: Iterable[JudgedPair], report: ReleaseReport) -> Markup:
+def improvement_table(items: Iterable[JudgedPair]) -> Markup:
     """Return the cases whose time improved, "" without any."""
-    rows = [_time_row(item, report) for item in items]
+    rows = [_time_row(item) for item in items]
     return table(_COLUMNS, rows, label="improvements") if rows else Markup()
 
 
-def _row(item: JudgedPair, report: ReleaseReport) -> list[Cell]:
+def _row(item: JudgedPair) -> list[Cell]:
     row = item.worst
     assert row is not None
-    return _cells(item, row, report)
+    return _cells(item, row)
 
 
-def _time_row(item: JudgedPair, report: ReleaseReport) -> list[Cell]:
+def _time_row(item: JudgedPair) -> list[Cell]:
     row = item.time
     assert row is not None
-    return _cells(item, row, report)
+    return _cells(item, row)
 
 
-def _open_row(item: JudgedPair, report: ReleaseReport) -> list[Cell]:
+def _open_row(item: JudgedPair) -> list[Cell]:
     if item.time is not None:
-        return _time_row(item, report)
+        return _time_row(item)
     return [
-        _case(item, report),
+        _case(item),
         Cell(text="outcome"),
         Cell(text="unknown"),
         Cell(text=""),
@@ -95,33 +112,33 @@ def _open_row(item: JudgedPair, report: ReleaseReport) -> list[Cell]:
     ]
 
 
-def _cells(item: JudgedPair, row: CaseComparison, report: ReleaseReport) -> list[Cell]:
+def _cells(item: JudgedPair, row: CaseComparison) -> list[Cell]:
     change, interval = change_cells(row)
     return [
-        _case(item, report),
+        _case(item),
         Cell(text=change, style="prose" if row.metric == OUTCOME else ""),
         Cell(text=interval),
         Cell(text=metric_label(row.metric)),
-        _kernels(item, report),
+        _kernels(item),
     ]
 
 
-def _kernels(item: JudgedPair, report: ReleaseReport) -> Cell:
+def _kernels(item: JudgedPair) -> Cell:
     if not item.pair.baseline.kernels or not item.pair.candidate.kernels:
         return Cell(text="")
     state = KernelDiffState(
-        baseline_run=report.baseline.id,
+        baseline_run=item.pair.baseline.run_id,
         baseline_case=item.key,
-        candidate_run=report.candidate.id,
+        candidate_run=item.pair.candidate.run_id,
         candidate_case=item.key,
     )
     return Cell(text="diff", href=kernel_diff_url(state))
 
 
-def _compare_url(report: ReleaseReport) -> str:
-    return compare_url(CompareState(baseline=report.baseline.id, candidate=report.candidate.id))
+def _compare_url(pair: MachinePair) -> str:
+    return compare_url(CompareState(baseline=pair.baseline.id, candidate=pair.candidate.id))
 
 
-def _case(item: JudgedPair, report: ReleaseReport) -> Cell:
-    url = run_url(report.candidate.id, case_key=item.key)
+def _case(item: JudgedPair) -> Cell:
+    url = run_url(item.pair.candidate.run_id, case_key=item.key)
     return Cell(text=item.key, href=url, style="symbol")

@@ -14,6 +14,7 @@ from compile_hud.app.views.releases.records import ReleasePage
 from compile_hud.app.views.releases.tables import (
     cluster_table,
     improvement_table,
+    machine_table,
     open_table,
     release_label,
     side_table,
@@ -52,7 +53,7 @@ def show() -> None:
         links = [("The newest release", release_url(""))]
         state_page("No such release", text=text, links=links)
         return
-    page = load_release(chosen.baseline.id, chosen.candidate.id)
+    page = load_release(tuple((pair.baseline.id, pair.candidate.id) for pair in chosen.pairs))
     stale_note(page)
     _show(page.value, chosen, releases)
 
@@ -60,7 +61,7 @@ def show() -> None:
 def _chosen(state: ReleaseState, releases: tuple[ReleaseRuns, ...]) -> ReleaseRuns | None:
     if not state.run:
         return releases[0]
-    return next((item for item in releases if item.candidate.id == state.run), None)
+    return next((item for item in releases if item.has_candidate(state.run)), None)
 
 
 def _choose(state: ReleaseState, releases: tuple[ReleaseRuns, ...]) -> None:
@@ -82,6 +83,8 @@ def _show(page: ReleasePage, runs: ReleaseRuns, releases: tuple[ReleaseRuns, ...
     st.html(heading(f"{advice.capitalize()}: {rest}"))
     _choose(ReleaseState(run=runs.candidate.id), releases)
     st.html(side_table(report))
+    if machines := machine_table(report):
+        st.html(machines)
     show_share(
         Share(
             name=file_name("release", report.baseline.toolchain, report.candidate.toolchain),
@@ -92,12 +95,12 @@ def _show(page: ReleasePage, runs: ReleaseRuns, releases: tuple[ReleaseRuns, ...
     )
     for number, named in enumerate(report.clusters, start=1):
         st.html(heading(f"{number}. {named.text}", level=2))
-        st.html(cluster_table(named, report))
+        st.html(cluster_table(named))
         if named.cause:
             st.html(
                 caption(f"Kernels of {named.representative.key}: {named.cause.replace('`', '')}.")
             )
-    faster = improvement_table(report.improvements, report)
+    faster = improvement_table(report.improvements)
     if faster:
         st.html(collapsible(f"Faster: {len(report.improvements)}", faster))
     for title, items in (
@@ -106,7 +109,7 @@ def _show(page: ReleasePage, runs: ReleaseRuns, releases: tuple[ReleaseRuns, ...
     ):
         if items:
             st.html(heading(title, level=2))
-            st.html(open_table(items, report, label=title))
+            st.html(open_table(items, label=title))
     differences = difference_table(
         report.environment, ends=("baseline", "candidate"), label="environment changes"
     )

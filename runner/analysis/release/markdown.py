@@ -25,10 +25,11 @@ _HEAD = ("case", "metric", "change", "95 % interval")
 def release_markdown(report: ReleaseReport) -> str:
     """Return the report as Markdown."""
     before, after = report.baseline, report.candidate
+    machines = ", ".join(map(markdown_code, report.machines))
     lines = [
         f"### {report.sign_off.text}",
         "",
-        f"Baseline {_side(before)}, candidate {_side(after)}, on {markdown_code(after.machine)}."
+        f"Baseline {_side(before)}, candidate {_side(after)}, on {machines}."
         " The launches of both alternated.",
     ]
     if report.commits_url:

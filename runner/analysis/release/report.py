@@ -1,4 +1,7 @@
-"""The report of a release: every case under both toolchains, and what regressions share. Pure."""
+"""The report of a release: every case under both toolchains, and what regressions share. Pure.
+
+Each case was measured by one machine, and is compared with the other side of that machine.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from compile_hud.db.errors import RecordError
-from compile_hud.db.records.results import CaseResult, Run, RunDocument
+from compile_hud.db.records.results import CaseResult, Run, RunDocument, RunState
 from compile_hud.runner.analysis.comparison.environment_diff import environment_diff
 from compile_hud.runner.analysis.comparison.paired import PairStandard
 from compile_hud.runner.analysis.findings.documents import run_findings
@@ -21,13 +24,14 @@ from compile_hud.runner.analysis.release.clusters import (
     find_clusters,
 )
 from compile_hud.runner.analysis.release.factors import FINDING, case_factors
+from compile_hud.runner.analysis.release.runs import MachinePair, measured_cases, state_of
 from compile_hud.runner.analysis.release.sign_off import (
     JudgedPair,
     SignOff,
     judge_together,
-    measured_cases,
     num_impossible,
     paired_results,
+    release_standard,
     sign_off,
     size_of,
 )
@@ -36,6 +40,19 @@ from compile_hud.runner.analysis.stats.rounds import Pair
 # A kind or operator whose kernels have this share of the extra time describes a regression.
 GROWN_SHARE = 0.2
 _COMMITS = "https://github.com/pytorch/pytorch/compare"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentPair:
+    """The runs of both toolchains on one machine, with their results."""
+
+    baseline: RunDocument
+    candidate: RunDocument
+
+    @property
+    def runs(self) -> MachinePair:
+        """Return the runs alone."""
+        return MachinePair(baseline=self.baseline.run, candidate=self.candidate.run)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,18 +72,38 @@ class NamedCluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseReport:
-    """Two runs with launches in turn, judged together.
+    """Runs with launches in turn, judged together; `pairs` has those of each machine.
 
-    `environment` has the facts that differ, by name: those of the baseline and the candidate.
+    `environment` has the facts that differ, by name: those of the baseline and the candidate, on
+    the first machine where they do.
     """
 
-    baseline: Run
-    candidate: Run
+    pairs: tuple[MachinePair, ...]
     standard: PairStandard
     judged: tuple[JudgedPair, ...]
     clusters: tuple[NamedCluster, ...]
     sign_off: SignOff
     environment: Mapping[str, Sequence[Any]]
+
+    @property
+    def baseline(self) -> Run:
+        """Return the baseline of the first machine."""
+        return self.pairs[0].baseline
+
+    @property
+    def candidate(self) -> Run:
+        """Return the candidate of the first machine."""
+        return self.pairs[0].candidate
+
+    @property
+    def machines(self) -> tuple[str, ...]:
+        """Return the names of the machines."""
+        return tuple(pair.machine for pair in self.pairs)
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Return whether the release was stopped before its end."""
+        return state_of(pair.candidate for pair in self.pairs) is RunState.INTERRUPTED
 
     @property
     def improvements(self) -> list[JudgedPair]:
@@ -94,13 +131,13 @@ class ReleaseReport:
         return f"{_COMMITS}/{before}...{after}" if are_known and before != after else ""
 
 
-def release_report(
-    baseline: RunDocument, candidate: RunDocument, *, standard: PairStandard
-) -> ReleaseReport:
-    """Return the report of two runs whose launches alternated."""
-    pairs = paired_results(baseline.results, candidate.results)
-    judged = judge_together(pairs, standard=standard)
-    new = _new_findings(baseline, candidate)
+def release_report(pairs: Sequence[DocumentPair]) -> ReleaseReport:
+    """Return the report of a release from the runs of each of its machines."""
+    runs = tuple(item.runs for item in pairs)
+    candidates = [item.candidate for item in runs]
+    standard = release_standard(candidates)
+    judged = judge_together(_results(pairs), standard=standard)
+    new = {key: codes for item in pairs for key, codes in _new_findings(item).items()}
     diffs = {item.key: _kernel_diff(item.pair) for item in judged if item.worst is not None}
     cases = [
         _judged_case(item, diff=diffs.get(item.key), findings=new.get(item.key, ()))
@@ -112,8 +149,7 @@ def release_report(
     clusters = find_clusters(cases, measured=(FINDING,))
     num_regressions = sum(item.is_regression for item in cases)
     return ReleaseReport(
-        baseline=baseline.run,
-        candidate=candidate.run,
+        pairs=runs,
         standard=standard,
         judged=tuple(judged),
         clusters=tuple(
@@ -128,13 +164,27 @@ def release_report(
         ),
         sign_off=sign_off(
             judged,
-            num_planned=len(measured_cases(candidate.run))
-            - num_impossible(baseline.results, candidate.results),
+            num_planned=len(measured_cases(candidates))
+            - sum(num_impossible(item.baseline.results, item.candidate.results) for item in pairs),
             num_clusters=len(clusters),
             standard=standard,
         ),
-        environment=environment_diff(baseline.run, after=candidate.run),
+        environment={
+            name: values
+            for item in reversed(runs)
+            for name, values in environment_diff(item.baseline, after=item.candidate).items()
+        },
     )
+
+
+def _results(pairs: Sequence[DocumentPair]) -> list[Pair]:
+    """Return each case once, with both sides from one machine."""
+    results = (
+        pair
+        for item in pairs
+        for pair in paired_results(item.baseline.results, item.candidate.results)
+    )
+    return list({pair.baseline.case.key: pair for pair in results}.values())
 
 
 def _judged_case(
@@ -186,9 +236,9 @@ def _cause(diff: KernelDiff | None) -> str:
     return "" if diff is None else cause_text(diff, is_slower=True)
 
 
-def _new_findings(baseline: RunDocument, candidate: RunDocument) -> Mapping[str, tuple[str, ...]]:
+def _new_findings(pair: DocumentPair) -> Mapping[str, tuple[str, ...]]:
     """Return the codes of the findings that only the candidate has, by result of the case."""
-    before, after = (_codes(document) for document in (baseline, candidate))
+    before, after = (_codes(document) for document in (pair.baseline, pair.candidate))
     return {
         key: tuple(code for code in codes if code not in before.get(key, ()))
         for key, codes in after.items()

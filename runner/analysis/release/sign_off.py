@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 
-from compile_hud.db.records.results import Case, CaseResult, Run, Verdict
+from compile_hud.db.records.results import CaseResult, Outcome, Run, Verdict
 from compile_hud.db.shared.text import counted, counted_of, significant
 from compile_hud.runner.analysis.comparison.cpu_clocks import CPU, WALL
 from compile_hud.runner.analysis.comparison.log_change import LogChange
@@ -23,7 +23,12 @@ from compile_hud.runner.analysis.comparison.runs import (
     OUTCOME,
     CaseComparison,
 )
-from compile_hud.runner.analysis.release.runs import MIN_LAUNCHES, ReleaseRules, rules_of
+from compile_hud.runner.analysis.release.runs import (
+    MIN_LAUNCHES,
+    ReleaseRules,
+    measured_cases,
+    rules_of,
+)
 from compile_hud.runner.analysis.stats.estimates import student_quantile
 from compile_hud.runner.analysis.stats.multiple_testing import discovery_limit
 from compile_hud.runner.analysis.stats.rounds import Pair
@@ -153,10 +158,10 @@ class SignOff:
         return f"{counted_of(num_decided, self.num_cases, 'case')} decided"
 
 
-def release_standard(run: Run) -> PairStandard:
-    """Return the standard of the cases of `run`, a side of a release."""
-    rules = rules_of(run) or ReleaseRules(baseline="", candidate="")
-    return standard_of(rules, num_cases=len(measured_cases(run)))
+def release_standard(runs: Sequence[Run]) -> PairStandard:
+    """Return the standard of the cases of `runs`, one side of a release."""
+    rules = rules_of(runs[0]) or ReleaseRules(baseline="", candidate="")
+    return standard_of(rules, num_cases=len(measured_cases(runs)))
 
 
 def standard_of(rules: ReleaseRules, *, num_cases: int) -> PairStandard:
@@ -166,11 +171,6 @@ def standard_of(rules: ReleaseRules, *, num_cases: int) -> PairStandard:
         num_looks=len(looks(MIN_LAUNCHES, rules.max_launches)),
         num_cases=max(1, num_cases),
     )
-
-
-def measured_cases(run: Run) -> list[Case]:
-    """Return the cases of the plan of a side, without the reference cases."""
-    return [case for case in run.plan if not case.is_reference]
 
 
 def judge(pair: Pair, standard: PairStandard) -> JudgedPair:
@@ -216,14 +216,14 @@ def sign_off(
 
 def num_impossible(baseline: Sequence[CaseResult], candidate: Sequence[CaseResult]) -> int:
     """Return the number of cases that the device or the environment of both sides cannot run."""
-    after = {result.case.key: result for result in candidate}
-    return sum(
-        not result.case.is_reference
-        and not result.outcome.is_attempted
-        and result.case.key in after
-        and not after[result.case.key].outcome.is_attempted
-        for result in baseline
-    )
+    after = {result.case.key for result in candidate if _is_impossible(result)}
+    return sum(_is_impossible(result) and result.case.key in after for result in baseline)
+
+
+def _is_impossible(result: CaseResult) -> bool:
+    """Return whether no run could measure the case; a missing or deferred one has to wait."""
+    is_left_out = result.outcome in (Outcome.SKIPPED, Outcome.UNAVAILABLE)
+    return is_left_out and not result.is_deferred and not result.case.is_reference
 
 
 def paired_results(baseline: Sequence[CaseResult], candidate: Sequence[CaseResult]) -> list[Pair]:

@@ -28,15 +28,16 @@ from compile_hud.runner.scheduling.job_worker import JobRunner
 from compile_hud.runner.workspace import Workspace
 
 RAY = "ray"
+executor_option = click.option(
+    "--executor",
+    "kind",
+    type=NearestChoice(["local", RAY]),
+    default="local",
+    show_default=True,
+    help="Measure on this machine, or on the nodes of a Ray cluster.",
+)
 _OPTIONS = (
-    click.option(
-        "--executor",
-        "kind",
-        type=NearestChoice(["local", RAY]),
-        default="local",
-        show_default=True,
-        help="Measure on this machine, or on the nodes of a Ray cluster.",
-    ),
+    executor_option,
     click.option(
         "--runtime-env",
         "environment_path",
@@ -91,14 +92,19 @@ def make_ray_runner(workspace: Workspace, *, notify: Notify) -> JobRunner:
 executor_options = gather_options(ExecutorOptions, name="executor", options=_OPTIONS)
 
 
+def check_device(requests: Sequence[RunRequest]) -> None:
+    """Raise UsageError for requests to a cluster that name no kind of device."""
+    if requests[0].device == AUTO_DEVICE:
+        raise click.UsageError("--executor ray needs a kind of device: --device cuda or cpu")
+
+
 def measure_on_ray(
     requests: Sequence[RunRequest], *, options: ExecutorOptions, workspace: Workspace
 ) -> list[RunDocument]:
     """Execute the one request on a Ray cluster with progress; return the run of each machine."""
     if len(requests) > 1:
         raise click.UsageError("--executor ray measures one toolchain at a time")
-    if requests[0].device == AUTO_DEVICE:
-        raise click.UsageError("--executor ray needs a kind of device: --device cuda or cpu")
+    check_device(requests)
     environment = options.environment()
     if (run_id := requests[0].resume_id) is not None:
         check_is_silent(workspace.store(), run_id, now=workspace.dependencies.now())

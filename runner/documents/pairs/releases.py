@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from compile_hud.db.queries.results import load_document
 from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.json_fields import time_to_json
-from compile_hud.db.records.results import Run, RunDocument
+from compile_hud.db.records.results import Run
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.release.markdown import repro_line
-from compile_hud.runner.analysis.release.report import ReleaseReport, release_report
-from compile_hud.runner.analysis.release.runs import ReleaseRuns, find_releases
-from compile_hud.runner.analysis.release.sign_off import release_standard
+from compile_hud.runner.analysis.release.report import (
+    DocumentPair,
+    ReleaseReport,
+    release_report,
+)
+from compile_hud.runner.analysis.release.runs import MachinePair, ReleaseRuns, find_releases
 from compile_hud.runner.documents.comparison import row_json
 from compile_hud.runner.errors import NoSuchDocument
 
@@ -27,7 +31,7 @@ def newest_release(store: Store, names: tuple[str, str]) -> ReleaseRuns | None:
     )
 
 
-def load_release(store: Store, names: tuple[str, str]) -> tuple[RunDocument, RunDocument]:
+def load_release(store: Store, names: tuple[str, str]) -> list[DocumentPair]:
     """Return the runs of the newest release of the toolchains `names`, with their kernels.
 
     Raises NoSuchDocument without one.
@@ -40,10 +44,18 @@ def load_release(store: Store, names: tuple[str, str]) -> tuple[RunDocument, Run
             f"no release from {names[0]} to {names[1]} in the store {store.name}; it has: {listed}."
             " `hud release` without --report measures it"
         )
-    before, after = (
-        load_document(store, run.id, has_kernels=True) for run in (runs.baseline, runs.candidate)
-    )
-    return before, after
+    return load_pairs(store, runs)
+
+
+def load_pairs(store: Store, runs: ReleaseRuns) -> list[DocumentPair]:
+    """Return the runs of a release with their results and kernels."""
+    return [
+        DocumentPair(
+            baseline=load_document(store, pair.baseline.id, has_kernels=True),
+            candidate=load_document(store, pair.candidate.id, has_kernels=True),
+        )
+        for pair in runs.pairs
+    ]
 
 
 def list_releases(store: Store) -> list[dict[str, Any]]:
@@ -53,7 +65,8 @@ def list_releases(store: Store) -> list[dict[str, Any]]:
             "baseline": _side_json(item.baseline),
             "candidate": _side_json(item.candidate),
             "started_at": time_to_json(item.candidate.started_at),
-            "state": str(item.candidate.state),
+            "machines": _machines_json(item.pairs),
+            "state": str(item.state),
             "fail_above": item.rules.fail_above,
             "max_launches": item.rules.max_launches,
         }
@@ -63,8 +76,7 @@ def list_releases(store: Store) -> list[dict[str, Any]]:
 
 def stored_release(store: Store, names: tuple[str, str]) -> dict[str, Any]:
     """Return the report of the newest release of the toolchains `names` as a JSON object."""
-    before, after = load_release(store, names)
-    return release_json(release_report(before, after, standard=release_standard(after.run)))
+    return release_json(release_report(load_release(store, names)))
 
 
 def release_json(report: ReleaseReport) -> dict[str, Any]:
@@ -87,6 +99,7 @@ def release_json(report: ReleaseReport) -> dict[str, Any]:
         },
         "baseline": _side_json(report.baseline),
         "candidate": _side_json(report.candidate),
+        "machines": _machines_json(report.pairs),
         "commits_url": report.commits_url or None,
         "environment": [
             {"name": name, "baseline": before, "candidate": after}
@@ -128,3 +141,14 @@ def _side_json(run: Run) -> dict[str, str]:
         "revision": run.revision,
         "machine": run.machine,
     }
+
+
+def _machines_json(pairs: Sequence[MachinePair]) -> list[dict[str, str]]:
+    return [
+        {
+            "machine": pair.machine,
+            "baseline_run": pair.baseline.id,
+            "candidate_run": pair.candidate.id,
+        }
+        for pair in pairs
+    ]

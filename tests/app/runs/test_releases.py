@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -13,8 +14,7 @@ from compile_hud.app.ui.urls import run_url
 from compile_hud.db.ingest.results import put_documents
 from compile_hud.db.records.results import CaseResult, Outcome, Phase, Run, RunDocument
 from compile_hud.db.store import Store
-from compile_hud.runner.analysis.comparison.paired import PairStandard
-from compile_hud.runner.analysis.release.report import release_report
+from compile_hud.runner.analysis.release.report import DocumentPair, release_report
 from compile_hud.runner.analysis.release.runs import ReleaseRules
 from tests.app.conftest import OpenPage
 from tests.support.builders import START, make_case, make_measurement, make_result, make_run
@@ -34,16 +34,24 @@ PHASES = (Phase.INFERENCE, Phase.TRAINING)
 SLOWER, BROKEN = ("vit", "resnet"), "gpt2"
 
 
-def side(toolchain: str, *, day: int = 0, is_candidate: bool = False) -> RunDocument:
+def side(
+    toolchain: str,
+    *,
+    day: int = 0,
+    is_candidate: bool = False,
+    models: Sequence[str] = MODELS,
+    machine: str = "box",
+) -> RunDocument:
     """Return one side of a release with launches in turn."""
     cases = [
         make_case(model, family=model, phase=phase, mode="default", device="cuda")
-        for model in MODELS
+        for model in models
         for phase in PHASES
     ]
     started_at = START + timedelta(days=day, minutes=is_candidate)
     run = make_run(
-        f"{day}-{is_candidate:d}",
+        f"{day}-{is_candidate:d}" if machine == "box" else f"{machine}-{is_candidate:d}",
+        machine=machine,
         plan=cases,
         toolchain=toolchain,
         environment={"torch_version": toolchain, "torch_git": f"{is_candidate:d}" * 40},
@@ -125,9 +133,9 @@ def test_a_report_is_made_once_while_other_runs_are_stored(
 ) -> None:
     made: list[str] = []
 
-    def counting(before: RunDocument, after: RunDocument, *, standard: PairStandard) -> object:
-        made.append(after.run.id)
-        return release_report(before, after, standard=standard)
+    def counting(pairs: Sequence[DocumentPair]) -> object:
+        made.extend(pair.candidate.run.id for pair in pairs)
+        return release_report(pairs)
 
     monkeypatch.setattr("compile_hud.app.views.releases.data.release_report", counting)
     open_page("release")
@@ -148,3 +156,27 @@ def test_the_newest_of_several_releases_comes_first(released: Store, open_page: 
     assert run_url("0-1") in links_of(older)
     rows = texts_of_rows(older, "environment changes")
     assert rows[0][0] == "torch"
+
+
+def test_machines_that_share_a_release_have_one_report(
+    store: Store, open_page: OpenPage, words: SnapshotAssertion
+) -> None:
+    shares = {"rack-1": ("bert", "vit"), "rack-2": ("gpt2", "resnet")}
+    documents = [
+        side(toolchain, is_candidate=toolchain == HOSTILE, models=models, machine=machine)
+        for toolchain in ("stable", HOSTILE)
+        for machine, models in shares.items()
+    ]
+    with store.write() as connection:
+        put_documents(connection, documents, at=dashboard_stores.NOW)
+    page = open_page("release", run="rack-2-1")
+    assert not page.exception
+    assert text_of(page) == words
+    links = links_of(page)
+    assert {run_url(f"{machine}-{number}") for machine in shares for number in (0, 1)} <= set(links)
+    of_cases = [link for link in links if "&case=" in link]
+    assert len(of_cases) == 5
+    for link in of_cases:
+        run, _, case = link.removeprefix("run?run=").partition("&case=")
+        assert case.startswith(shares[run.removesuffix("-1")])
+    assert [row[0] for row in texts_of_rows(page, "machines")] == list(shares)

@@ -1,4 +1,4 @@
-"""`hud run --executor ray` with real nodes of a Ray cluster, all of them on this machine."""
+"""`hud run` and `hud release` with real nodes of a Ray cluster, all of them on this machine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,10 @@ rounds = 3
 budget_s = 0.2
 kernels = false
 """
+TOOLCHAINS = f"""
+[toolchains]
+again = "{sys.executable}"
+"""
 MODELS = ["albert", "bert", "distilbert", "roberta"]
 PLAN = (
     *(argument for model in MODELS for argument in ("--model", model)),
@@ -41,18 +45,24 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayNodes]:
         yield hosts
 
 
-class Driver:
-    """A `hud run` on a cluster, in a folder of its own."""
+RAY = ("--executor", "ray", "--device", "cpu")
+RUN = ("run", *RAY, "--json", "-")
+RELEASE = ("release", "current", "again", *RAY, "--json")
 
-    def __init__(self, folder: Path, *arguments: str, nodes: RayNodes) -> None:
-        (folder / "hud.toml").write_text(CONFIG)
+
+class Driver:
+    """A command that measures on a cluster, in a folder of its own."""
+
+    def __init__(
+        self, folder: Path, *arguments: str, nodes: RayNodes, command: Sequence[str] = RUN
+    ) -> None:
+        (folder / "hud.toml").write_text(CONFIG + TOOLCHAINS)
         self._json = folder / "out.json"
         self._stderr = folder / "stderr"
         # Whatever Ray has to say, standard output is the document and nothing else.
-        run = ("run", "--executor", "ray", "--device", "cpu", "--json", "-")
         with self._stderr.open("w") as stderr, self._json.open("w") as stdout:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "compile_hud.runner", *run, *arguments],
+                [sys.executable, "-m", "compile_hud.runner", *command, *arguments],
                 cwd=folder,
                 env={
                     **os.environ,
@@ -72,13 +82,17 @@ class Driver:
         wait_until(lambda: text in self.output() or self.process.poll() is not None, limit_s=120.0)
         assert text in self.output(), self.output()
 
-    def end(self) -> int:
+    def end(self, *, limit_s: float = 120.0) -> int:
         """Return its exit code."""
-        return self.process.wait(120)
+        return self.process.wait(limit_s)
+
+    def document(self) -> Any:
+        """Return its JSON document."""
+        return json.loads(self._json.read_text())
 
     def runs(self) -> list[dict[str, Any]]:
         """Return the result documents."""
-        content = json.loads(self._json.read_text())
+        content = self.document()
         documents: list[dict[str, Any]] = content if isinstance(content, list) else [content]
         return documents
 
@@ -149,3 +163,17 @@ def test_ctrl_c_kills_what_the_nodes_do_in_their_runtime_environment_and_resume_
         document["run"]["id"] for document in interrupted
     ]
     assert results_of(again.runs()) == [(model, "ok") for model in MODELS]
+
+
+@pytest.mark.nightly
+def test_two_nodes_share_a_release_of_two_interpreters(nodes: RayNodes, tmp_path: Path) -> None:
+    cases = (*(argument for model in MODELS for argument in ("--model", model)), "--mode", "eager")
+    options = ("--shape", "tiny", "--phase", "inference", "--max-launches", "4")
+    driver = Driver(tmp_path, *cases, *options, nodes=nodes, command=RELEASE)
+    assert driver.end(limit_s=600.0) in (0, 1), driver.output()
+    report = driver.document()
+    assert report["sign_off"]["num_cases"] == len(MODELS)
+    assert report["sign_off"]["num_unmeasured"] == report["sign_off"]["num_failing"] == 0
+    assert [item["machine"] for item in report["machines"]] == ["alpha", "beta"]
+    assert {row["case"]["model"] for row in report["rows"]} == set(MODELS)
+    wait_until(lambda: not nodes.processes("alpha"))

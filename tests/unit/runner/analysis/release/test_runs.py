@@ -1,4 +1,4 @@
-"""The two runs of a release, among nights and other releases."""
+"""The runs of a release, among nights and other releases."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ from datetime import timedelta
 
 import pytest
 
-from compile_hud.db.records.results import Run
-from compile_hud.runner.analysis.release.runs import ReleaseRules, find_releases, rules_of
-from tests.support.builders import make_run
+from compile_hud.db.records.results import Run, RunState
+from compile_hud.runner.analysis.release.runs import (
+    ReleaseRules,
+    find_releases,
+    measured_cases,
+    rules_of,
+)
+from tests.support.builders import make_case, make_run
 
 FIRST = make_run()
 
@@ -77,3 +82,51 @@ def test_a_run_without_its_other_side_is_no_release() -> None:
     there = release_trigger("a", "b")
     assert find_releases([run("b", "b", hours=0, trigger=there)]) == []
     assert find_releases([run("a", "a", hours=0, trigger=there)]) == []
+
+
+def test_machines_that_begin_at_one_moment_share_a_release() -> None:
+    there = release_trigger("a", "b")
+    runs = [
+        run(f"{toolchain} {machine}", toolchain, hours=hours, trigger=there, machine=machine)
+        for toolchain in ("a", "b")
+        for machine, hours in (("rack-2", 1), ("rack-1", 1), ("rack-1", 0))
+    ]
+    newest, older = find_releases(
+        [replace(item, id=f"{item.id} {n}") for n, item in enumerate(runs)]
+    )
+    assert newest.machines == ("rack-1", "rack-2")
+    assert [pair.baseline.id for pair in newest.pairs] == ["a rack-1 1", "a rack-2 0"]
+    assert [pair.candidate.id for pair in newest.pairs] == ["b rack-1 4", "b rack-2 3"]
+    assert newest.has_candidate("b rack-2 3")
+    assert not newest.has_candidate("b rack-1 5")
+    assert older.machines == ("rack-1",)
+
+
+@pytest.mark.parametrize(
+    ("states", "together"),
+    [
+        ((RunState.FINISHED, RunState.FINISHED), RunState.FINISHED),
+        ((RunState.FINISHED, RunState.INTERRUPTED), RunState.INTERRUPTED),
+        ((RunState.INTERRUPTED, RunState.RUNNING), RunState.RUNNING),
+    ],
+)
+def test_a_release_goes_on_while_one_machine_does(
+    states: tuple[RunState, ...], together: RunState
+) -> None:
+    there = release_trigger("a", "b")
+    runs = [
+        replace(
+            run(f"{toolchain}{number}", toolchain, hours=0, trigger=there, machine=f"m{number}"),
+            state=state,
+        )
+        for toolchain in ("a", "b")
+        for number, state in enumerate(states)
+    ]
+    (release,) = find_releases(runs)
+    assert release.state is together
+
+
+def test_the_cases_of_a_release_are_those_of_all_machines() -> None:
+    cases = [make_case(name) for name in ("net", "mlp", "vit")]
+    plans = [replace(FIRST, plan=tuple(plan)) for plan in (cases[:2], cases[1:])]
+    assert measured_cases(plans) == cases

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from compile_hud.db.records.results import CaseResult, Outcome
+from compile_hud.db.records.results import DEFERRED, CaseResult, Outcome
 from compile_hud.runner.analysis.comparison.paired import PairStandard
 from compile_hud.runner.analysis.release.sign_off import (
     JudgedPair,
@@ -108,6 +109,15 @@ def test_cases_that_no_side_can_run_are_none() -> None:
     missing = [result("net", outcome=Outcome.UNAVAILABLE), result("net2", outcome=Outcome.SKIPPED)]
     assert num_impossible(missing, missing) == 2
     assert num_impossible(missing, [result("net", [0.01]), missing[1]]) == 1
+
+
+def test_a_case_that_was_lost_or_deferred_counts_as_not_measured() -> None:
+    absent = result("net", outcome=Outcome.NODE_LOST)
+    deferred = replace(
+        result("mlp", outcome=Outcome.SKIPPED), reason=f"{DEFERRED} of 1:00 is spent"
+    )
+    assert deferred.is_deferred
+    assert num_impossible([absent, deferred], [absent, deferred]) == 0
 
 
 def test_many_changes_loosen_the_limit_of_each() -> None:
