@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from compile_hud.db.records.imported import is_imported
 from compile_hud.db.records.metrics import METRICS
-from compile_hud.db.records.results import RunDocument
+from compile_hud.db.records.results import Measurement, RunDocument
 from compile_hud.runner.alerting.case_file import BOUNDS, COMPUTED, CaseFile
 from compile_hud.runner.analysis.judging.judge import judge_histories
 from compile_hud.runner.analysis.stats.estimates import estimate
 from compile_hud.runner.analysis.stats.launch_noise import launch_spread
+from compile_hud.runner.execution.launch_aggregation import BREAK_EVEN_METRICS, break_even
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +62,12 @@ def _medians(case_file: CaseFile) -> Iterator[RecomputedNumber]:
 
 def _medians_of(document: RunDocument, *, prefix: str) -> Iterator[RecomputedNumber]:
     for result in document.results:
+        derived = break_even({item.metric: item for item in result.measurements})
         for item in result.measurements:
+            if item.metric in BREAK_EVEN_METRICS:
+                # It has no samples of its own: it follows from three other metrics.
+                yield _derived(item, derived=derived, name=f"{prefix} {result.case.variant}")
+                continue
             if item.metric not in METRICS or not item.launches:
                 continue
             spread = launch_spread(item.metric, device=result.case.device)
@@ -71,6 +77,15 @@ def _medians_of(document: RunDocument, *, prefix: str) -> Iterator[RecomputedNum
                 stored=[item.median, *item.interval],
                 computed=[level.value, level.low, level.high],
             )
+
+
+def _derived(item: Measurement, *, derived: Iterable[Measurement], name: str) -> RecomputedNumber:
+    known = next((other for other in derived if other.metric == item.metric), None)
+    return RecomputedNumber(
+        name=f"{name} {item.metric}",
+        stored=[item.median, *item.interval],
+        computed=None if known is None else [known.median, *known.interval],
+    )
 
 
 def as_json(number: RecomputedNumber) -> Mapping[str, Any]:

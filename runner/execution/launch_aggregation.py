@@ -253,6 +253,9 @@ def _distinct(warnings: Sequence[RunWarning]) -> tuple[RunWarning, ...]:
     return tuple(by_code.values())
 
 
+BREAK_EVEN_METRICS = ("break_even_calls", "break_even_warm_calls")
+
+
 def break_even(measured: Mapping[str, Measurement]) -> tuple[Measurement, ...]:
     """Return the numbers of calls after which faster calls repay the cold and the warm compile.
 

@@ -58,14 +58,14 @@ STUDENT = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 ALERT = $alert
 
 
-def tensor(dtype, sizes, strides, low, high, needs_grad):
-    """Return a tensor with values from `low` to `high`."""
+def tensor(dtype, sizes, strides, low, high, mean, sd, needs_grad):
+    """Return a tensor with values from `low` to `high`, of floating-point ones normal ones."""
     made = torch.empty_strided(sizes, strides, dtype=dtype, device=DEVICE)
     with torch.no_grad():
         if dtype is torch.bool:
             made.copy_(torch.rand(sizes) < (low + high) / 2)
         elif dtype.is_floating_point:
-            made.copy_(torch.empty(sizes).uniform_(low, high))
+            made.copy_(torch.empty(sizes).normal_(mean, sd).clamp_(low, high))
         elif dtype.is_complex:
             made.copy_(torch.randn(sizes, dtype=torch.complex64))
         else:

@@ -1,7 +1,8 @@
 """The graphs of a case, captured for a script that runs them with torch alone.
 
 The graphs are those that Dynamo hands to the compiler: they name operators of torch and no code of
-a model. Inputs are drawn anew, with the shapes, strides and ranges of the real ones.
+a model. Inputs are drawn anew, with the shapes, strides, ranges, means and deviations of the real
+ones. With values of equal chance within a range, activations grew from layer to layer.
 """
 
 from __future__ import annotations
@@ -95,8 +96,22 @@ def _input_text(value: object) -> str:
         return repr(int(value)) if isinstance(value, torch.SymInt | int) else repr(value)
     low, high = _range_of(value)
     sizes, strides = (tuple(map(int, numbers)) for numbers in (value.shape, value.stride()))
-    needs_grad = value.requires_grad
-    return f"tensor({value.dtype}, {sizes}, {strides}, {low!r}, {high!r}, {needs_grad})"
+    mean, sd = _moments_of(value)
+    figures = f"{low!r}, {high!r}, {mean!r}, {sd!r}"
+    return f"tensor({value.dtype}, {sizes}, {strides}, {figures}, {value.requires_grad})"
+
+
+def _finite(plain: torch.Tensor) -> torch.Tensor:
+    return plain[torch.isfinite(plain)] if plain.is_floating_point() else plain
+
+
+def _moments_of(value: torch.Tensor) -> tuple[float, float]:
+    """Return the mean and the standard deviation of floating-point values, else zeros."""
+    plain = _finite(value.detach())
+    if not plain.is_floating_point() or not plain.numel():
+        return 0.0, 0.0
+    plain = plain.double()
+    return float(plain.mean()), float(plain.std(correction=0))
 
 
 def _range_of(value: torch.Tensor) -> tuple[float, float]:
@@ -107,7 +122,7 @@ def _range_of(value: torch.Tensor) -> tuple[float, float]:
     if plain.dtype is torch.bool:
         share = float(plain.float().mean())
         return share, share
-    finite = plain[torch.isfinite(plain)] if plain.is_floating_point() else plain
+    finite = _finite(plain)
     if not finite.numel():
         return 0.0, 1.0
     return float(finite.float().min()), float(finite.float().max())

@@ -14,24 +14,26 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.ingest.results import put_documents
+from compile_hud.db.records.codec import encode
 from compile_hud.db.records.kernels import KernelSource
 from compile_hud.db.records.results import Measurement, RunDocument
 from compile_hud.runner.analysis.stats.estimates import estimate
 from compile_hud.runner.analysis.stats.launch_noise import launch_spread
 from compile_hud.runner.detection.detect import detect
+from compile_hud.runner.execution.launch_aggregation import break_even
 from tests.support.builders import START, make_document, make_measurement, make_result, make_run
 from tests.support.records.kernel_diffs import product
 from tests.support.terminal import Terminal
 
 
-def measured(level: float) -> Measurement:
-    """Return the speedup of two launches, with the median and the interval of a real run."""
+def measured(level: float, *, metric: str = "speedup") -> Measurement:
+    """Return a metric of two launches, with the median and the interval of a real run."""
     samples = [level * (1 + 0.002 * number) for number in range(8)]
     launches = (4, 4)
-    spread = launch_spread("speedup", device="cpu")
+    spread = launch_spread(metric, device="cpu")
     known = estimate(samples, launches=launches, prior=spread)
     return make_measurement(
-        "speedup",
+        metric,
         samples=samples,
         launches=launches,
         median=known.value,
@@ -117,6 +119,27 @@ def test_a_decision_of_a_person_changes_no_number(terminal: Terminal, state: str
     decided = terminal.hud("alerts", state, alert_id(terminal), "--by", "ada", "--why", "known")
     assert decided.exit_code == 0
     assert terminal.hud("alerts", "verify", str(exported(terminal))).exit_code == 0
+
+
+def test_a_value_without_samples_of_its_own_follows_from_the_others(terminal: Terminal) -> None:
+    path = exported(terminal)
+    levels = {"latency_cpu_s": 0.01, "compile_cold_s": 5.0, "speedup": 2.0}
+    own = {name: measured(level, metric=name) for name, level in levels.items()}
+    (calls,) = break_even(own)
+
+    def write(document: Any) -> None:
+        items = [encode(item) for item in (*own.values(), calls)]
+        document["results"][0]["measurements"] = items
+
+    def change(document: Any) -> None:
+        document["results"][0]["measurements"][-1]["interval"][1] += 1
+
+    rewritten(path, "before.json", write)
+    assert terminal.hud("alerts", "verify", "case.zip").exit_code == 0
+    rewritten(path, "before.json", change)
+    result = terminal.hud("alerts", "verify", "case.zip")
+    assert result.exit_code == 1
+    assert "before default break_even_calls: stored" in result.stdout
 
 
 def test_a_changed_sample_or_point_is_noticed(terminal: Terminal, words: SnapshotAssertion) -> None:

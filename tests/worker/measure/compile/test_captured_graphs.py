@@ -201,3 +201,14 @@ def test_the_config_of_inductor_is_among_the_arguments_of_a_script(
     arguments = script_arguments(make_case("net", mode="default"), workload)
     assert arguments["options"] == {**options, "cpp.simdlen": 256}
     assert "mode" not in arguments
+
+
+def test_drawn_values_have_the_mean_and_the_deviation_of_the_real_ones(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    text = script(Layers(1), {"x": 3 + 2 * torch.randn(500, 64)})
+    text = text.replace(
+        "    main()\n", "    x = candidate_inputs_0()[-1]\n    print(x.mean(), x.std())\n"
+    )
+    mean, sd = (float(value) for value in re.findall(r"tensor\((\S+)\)", run(text, tmp_path)))
+    assert mean == pytest.approx(3, abs=0.1)
+    assert sd == pytest.approx(2, abs=0.1)
