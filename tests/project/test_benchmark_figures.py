@@ -476,3 +476,20 @@ def test_figures_of_planted_transplants_are_current() -> None:
     assert f"load {min(loads)} to {max(loads)}" in text
     assert f"{right} of {num_trials} answers are right, {wrong} wrong" in text
     assert f"{undecided} decide nothing" in text
+
+
+def test_figures_of_planted_case_files_are_current() -> None:
+    document, text = result("case_files_planted"), words("benchmarks/README.md")
+    summary, incidents = document["summary"], document["incidents"]
+    alerted = [item for item in incidents if item["alert"]]
+    inside = [item for item in alerted if item["is_inside"]]
+    loads = [round(item["load"]) for item in alerted]
+    assert summary["num_inside"] == len(inside)
+    assert f"{len(incidents)} of 20 incidents" in text
+    assert f"load {min(loads)} to {max(loads)}" in text
+    assert f"{len(alerted)} of {len(incidents)} incidents have an alert" in text
+    assert f"{summary['num_verified']} of {len(alerted)} case files recompute" in text
+    assert f"{len(inside)} of {len(alerted)} scripts" in text
+    for item in alerted:
+        figures = f"{item['script'][0]:.1f} % in the script and {item['alert'][0]:.1f} %"
+        assert item["is_inside"] or figures in text
