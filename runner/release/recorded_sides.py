@@ -64,7 +64,7 @@ def recorded_side(
         return RecordedSide(order=None, note=note)
     moved = _unpacked(files, workload=workload, folder=folder)
     if moved is None:
-        note = f"run {bound.run_id} kept files outside of the folder of {known.name}"
+        note = f"files of run {bound.run_id} are outside of the folder of {known.name}"
         return RecordedSide(order=None, note=note)
     return RecordedSide(order=replace(order, run_id=bound.run_id, workload=moved))
 

@@ -451,12 +451,12 @@ def test_figures_of_planted_isolations_are_current() -> None:
     by_kind = document["summary"]["right_by_kind"]
     single = [trial["shares"][0][0] for trial in trials if len(trial["causes"]) == 1]
     environments = [trial["num_toolchains"] for trial in trials]
-    assert f"{len(trials)} trials on one of two cores" in text
-    assert f"{num_right} of {len(trials)} answers name the planted cause and nothing else" in text
-    assert f"with {min(single):.0f} to {max(single):.0f} % of the change" in text
-    assert "{} of {} pairs that are slow only together".format(*by_kind["together"]) in text
-    assert "{} of {} times two causes".format(*by_kind["two packages"]) in text
-    assert f"measures {min(environments)} to {max(environments)} environments" in text
+    assert f"{len(trials)} trials on" in text
+    assert f"{num_right} of {len(trials)} answers name" in text
+    assert f"with {min(single):.0f} to {max(single):.0f} %" in text
+    assert "{} of {} pairs that".format(*by_kind["together"]) in text
+    assert "{} of {} times".format(*by_kind["two packages"]) in text
+    assert f"{min(environments)} to {max(environments)} environments" in text
 
 
 def test_figures_of_planted_transplants_are_current() -> None:
