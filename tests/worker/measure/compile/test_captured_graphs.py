@@ -139,7 +139,7 @@ def test_it_runs_with_torch_alone(
 ) -> None:
     text = script(Broken(), inputs(), phase=phase, options=options)
     assert "compile_hud" not in text
-    assert len(re.findall(r"^class Graph", text, re.MULTILINE)) == 2
+    assert len(re.findall(r"^class CandidateGraph", text, re.MULTILINE)) == 2
     assert re.search(r"median \d+\.\d us", run(text, tmp_path))
 
 
