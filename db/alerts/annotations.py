@@ -22,7 +22,7 @@ from compile_hud.db.records.json_fields import time_to_json
 from compile_hud.db.records.triage import fits
 from compile_hud.db.rows.mapping import clean_text, utc, utc_or_none
 from compile_hud.db.schema.tables import AnnotationTable
-from compile_hud.db.shared.text import counted, printable, quoted
+from compile_hud.db.shared.text import counted
 from compile_hud.db.store import Store
 
 # The pattern of an annotation that concerns every series.
@@ -80,9 +80,6 @@ def problem_of(annotation: Annotation) -> str:
         return f"the text has {signs}; an annotation has {MAX_TEXT} at most"
     if not annotation.id or not annotation.pattern:
         return "an annotation needs an id and a pattern"
-    for text in (annotation.text, annotation.pattern, annotation.by):
-        if printable(text, allowed="\n\t") != text:
-            return f"{quoted(text)} has control characters, which a terminal would follow"
     return ""
 
 

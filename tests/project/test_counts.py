@@ -42,7 +42,8 @@ def is_whole_number(value: ast.FormattedValue) -> bool:
     if isinstance(expression, ast.Call):
         return ast.unparse(expression.func) in ("len", "sum", "max", "min")
     parts = ast.unparse(expression).split(".")
-    return parts[-1] not in TEXTS and not any(part.strip("_").isupper() for part in parts)
+    is_text = parts[-1] in TEXTS or parts[-1].endswith("_id")
+    return not is_text and not any(part.strip("_").isupper() for part in parts)
 
 
 def counts_without_agreement(tree: ast.AST) -> Iterator[tuple[int, str]]:
@@ -101,6 +102,7 @@ def test_a_number_before_a_plural_is_seen(text: str) -> None:
         "at most {MAX_RUNS} runs",
         "{change:.1f} points",
         "{name} must hold numbers",
+        "run {bound.run_id} kept files",
         "{alert.metric} was measured in two runs",
     ],
 )

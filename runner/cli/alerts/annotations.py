@@ -21,7 +21,7 @@ from compile_hud.db.shared.text import counted, one_line
 from compile_hud.runner.cli.alerts.options import by_option
 from compile_hud.runner.cli.echo import echo
 from compile_hud.runner.cli.help.examples import ExampleGroup
-from compile_hud.runner.cli.option_types import DateTimeType
+from compile_hud.runner.cli.option_types import DateTimeType, StoredText
 from compile_hud.runner.cli.output import check_exists, json_option, print_json, with_workspace
 from compile_hud.runner.files.json_files import read_json
 from compile_hud.runner.workspace import Workspace
@@ -39,10 +39,11 @@ def annotate_group() -> None:
     ),
 )
 @click.argument("at", metavar="DATE", type=DateTimeType())
-@click.argument("text", metavar="TEXT")
+@click.argument("text", metavar="TEXT", type=StoredText())
 @click.option(
     "--series",
     "pattern",
+    type=StoredText(),
     metavar="SERIES",
     default=EVERYTHING,
     help="A glob of case#metric, such as 'bert/*'. Default: all.",

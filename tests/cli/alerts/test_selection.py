@@ -193,3 +193,22 @@ def test_an_invalid_end_is_refused(
     result = terminal.hud("alerts", "ack", "a1", "--until", until)
     assert (result.exit_code, result.stderr) == (2, words)
     assert load_changes(terminal.store()) == ()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("annotate", "add", "2026-01-01", "new\x1b[31m driver"),
+        ("annotate", "add", "2026-01-01", "new driver", "--series", "a\x9b*"),
+        ("annotate", "add", "2026-01-01", "new driver", "--by", "a\u202ed"),
+        ("alerts", "ack", "a1", "--why", "no\x07"),
+        ("alerts", "assign", "a1", "a\x1b[31mda"),
+        ("import", "missing.json", "--machine", "a\x1b"),
+        ("import", "missing.json", "--revision", "a\x1b"),
+    ],
+)
+def test_control_characters_are_not_stored(terminal: Terminal, command: tuple[str, ...]) -> None:
+    result = terminal.hud(*command)
+    assert result.exit_code == 2
+    assert "control characters" in result.stderr
+    assert result.stderr.replace("\n", "").isprintable()
