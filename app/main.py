@@ -153,8 +153,10 @@ def main() -> None:
     page = st.navigation(list(pages.values()), position="top")
     view = next(view for view in VIEWS if pages[view.path] == page)
     params = st.query_params.to_dict()
-    if other := view_of_tab(view, params.pop("tab", ""), views=VIEWS):
-        st.switch_page(pages[other.path], query_params=params)
+    if named := view_of_tab(view, params.pop("tab", ""), views=VIEWS):
+        if named is not view:
+            st.switch_page(pages[named.path], query_params=params)
+        del st.query_params["tab"]
     # Browser tabs show only titles, so each page has its own.
     st.set_page_config(
         page_title=f"{view.title} - Compile HUD", layout="wide", initial_sidebar_state="collapsed"

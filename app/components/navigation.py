@@ -43,13 +43,13 @@ def in_bar(views: Sequence[View]) -> tuple[View, ...]:
 
 
 def view_of_tab(view: View, name: str, *, views: Sequence[View]) -> View | None:
-    """Return the view of the tab `name` in the section of `view`, None without another one.
+    """Return the view of the tab `name` in the section of `view`, None without one.
 
     Addresses name tabs as people do: `/compare?tab=releases`, or by the path, `tab=release`.
     """
     for item in views:
         is_named = item.tab and name.lower() in (item.tab.lower(), item.path)
-        if is_named and item.section == view.section and item is not view:
+        if is_named and item.section == view.section:
             return item
     return None
 

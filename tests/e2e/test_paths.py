@@ -196,3 +196,5 @@ def test_an_address_of_a_section_opens_the_named_tab(watched: Watched, address: 
     page.goto(f"{address}/compare?tab=modes&phase=inference")
     expect(page).to_have_url(re.compile(r"/modes\?phase=inference$"))
     expect(page.get_by_role("heading", level=1)).to_be_visible()
+    page.goto(f"{address}/compare?tab=runs")
+    expect(page).to_have_url(re.compile(r"/compare$"))

@@ -46,7 +46,7 @@ def test_a_section_has_no_tab_or_several() -> None:
         ("compare", "release", "release"),
         ("compare", "Releases", "release"),
         ("modes", "runs", "compare"),
-        ("compare", "runs", None),
+        ("compare", "runs", "compare"),
         ("compare", "", None),
         ("compare", "settings", None),
         # The tabs of a case are in its page.
