@@ -93,6 +93,8 @@ def _metadata(field: FieldInfo) -> Iterator[Unit | Variable]:
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return `; did you mean ...?` with similar names, or the list of all if none is similar."""
     names = list(known)
+    if not names:
+        return "; none is defined"
     near = near_names(name, names)
     return f"; did you mean {near}?" if near else f"; there is {', '.join(names)}"
 

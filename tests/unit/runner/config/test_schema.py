@@ -9,7 +9,7 @@ import pytest
 
 from compile_hud.runner.config.load import Config, parse_config
 from compile_hud.runner.config.schema import SETTINGS
-from compile_hud.runner.config.section import Setting
+from compile_hud.runner.config.section import Setting, did_you_mean
 from compile_hud.runner.errors import ConfigError
 
 
@@ -107,3 +107,8 @@ def test_no_refused_secret_is_in_a_traceback_or_a_log(
     assert "T0KEN" not in "".join(traceback.format_exception(caught.value))
     assert caught.value.__context__ is None
     assert "T0KEN" not in caplog.text
+
+
+def test_a_name_where_none_is_defined_ends_in_no_empty_list() -> None:
+    assert did_you_mean("nope", ()) == "; none is defined"
+    assert did_you_mean("nope", ("team",)) == "; there is team"
