@@ -73,7 +73,6 @@ class PairedSteps:
         Raises ExecutorError when a host cannot be restarted, and RunInterrupted after a signal.
         """
         case = candidate.order.case
-        limit = StepLimit(self.step_s, limits=self.limits, now=self.now)
         num_pairs = 0
 
         def on_pair(number: int) -> None:
@@ -85,6 +84,8 @@ class PairedSteps:
             device_lock(case.device, lock_dir=self.lock_dir, notify=self.notify),
             self.interrupts.deferred(self.cancel),
         ):
+            # The wait for the device is no time of the step.
+            limit = StepLimit(self.step_s, limits=self.limits, now=self.now)
             started_at = self.now()
             pair = measure_pair(
                 baseline,
