@@ -52,17 +52,26 @@ def write_search(search: StoredSearch, *, folder: Path) -> None:
     write_json(folder / f"{search.id}.json", search.to_json())
 
 
-def read_searches(kind: type[_Search], *, folder: Path) -> list[_Search]:
-    """Return the searches stored in `folder`, the newest first.
+def search_ids(folder: Path, *, begins: str = "") -> list[str]:
+    """Return the ids of the stored searches that begin with `begins`."""
+    return sorted(path.stem for path in folder.glob("*.json") if path.stem.startswith(begins))
+
+
+def read_searches(kind: type[_Search], *, folder: Path, begins: str = "") -> list[_Search]:
+    """Return the searches stored in `folder` whose ids begin with `begins`, the newest first.
 
     Raises RecordError with the name of an invalid file.
     """
     searches = []
-    for path in folder.glob("*.json"):
+    for name in search_ids(folder, begins=begins):
+        path = folder / f"{name}.json"
         try:
             searches.append(kind.from_json(read_json(path)))
         except RecordError as error:
+            version = error.parameters.get("version")
+            is_newer = isinstance(version, int) and version > kind.VERSION
+            advice = "continue it with the version that wrote it" if is_newer else "remove it"
             raise RecordError(
-                f"{path} is no {kind.NOUN}: {error}; remove it", path=path, reason=str(error)
+                f"{path} is no {kind.NOUN}: {error}; {advice}", path=path, reason=str(error)
             ) from error
     return sorted(searches, key=lambda item: item.started_at, reverse=True)

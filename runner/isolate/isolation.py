@@ -199,7 +199,10 @@ class _MixtureMeasurement:
                 whole=_whole(ends.reading),
             )
             shares = search.run()
-        self._keep(replace(self.known, has_ended=True))
+        is_cut = search is not None and search.is_cut
+        # Larger limits continue a search that its limits ended.
+        has_ended = not is_cut and verdict is not BoundsVerdict.UNCLEAR
+        self._keep(replace(self.known, has_ended=has_ended))
         return Isolation(
             known=self.known,
             ends=ends.reading,
@@ -211,7 +214,7 @@ class _MixtureMeasurement:
             rest=None if search is None else search.rest,
             unusable=tuple(self._unusable),
             num_mixtures=len(self._mixtures),
-            is_cut=search is not None and search.is_cut,
+            is_cut=is_cut,
         )
 
     def close(self) -> None:

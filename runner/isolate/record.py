@@ -73,7 +73,7 @@ class StoredIsolation(StoredSearch):
 
     @property
     def is_complete(self) -> bool:
-        """Return whether the search has ended within its limits."""
+        """Return whether the search has ended, and not by its limits."""
         return self.has_ended
 
     @property

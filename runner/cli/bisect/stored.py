@@ -10,7 +10,7 @@ from typing import TypeVar
 from compile_hud.db.errors import RecordError
 from compile_hud.runner.cli.bisect.options import LATEST
 from compile_hud.runner.errors import BisectError
-from compile_hud.runner.files.stored_searches import StoredSearch, read_searches
+from compile_hud.runner.files.stored_searches import StoredSearch, read_searches, search_ids
 from compile_hud.runner.system.locks import holder_text, immediate_lock
 
 _Search = TypeVar("_Search", bound=StoredSearch)
@@ -37,16 +37,16 @@ def find_search(kind: type[_Search], name: str, *, folder: Path) -> _Search:
 
     Raises BisectError without one.
     """
+    begins = "" if name == LATEST else name
     try:
-        known = read_searches(kind, folder=folder)
+        matches = read_searches(kind, folder=folder, begins=begins)
     except (OSError, RecordError) as error:
         raise BisectError(f"cannot resume: {error}", reason=str(error)) from error
     if name == LATEST:
-        matches = [item for item in known if not item.is_complete]
-    else:
-        matches = [item for item in known if item.id.startswith(name)]
+        matches = [item for item in matches if not item.is_complete]
     if not matches:
-        ids = ", ".join(item.id for item in known) or "none"
+        ids = ", ".join(search_ids(folder))
         problem = "was stopped" if name == LATEST else f"is called {name!r}"
-        raise BisectError(f"no {kind.NOUN} here {problem}; there is {ids}")
+        there = f"there is {ids}" if ids else "without --resume one begins"
+        raise BisectError(f"no {kind.NOUN} here {problem}; {there}")
     return matches[0]

@@ -132,6 +132,8 @@ def isolate(
             known = _with_typed(limits, known=known)
         elif baseline is None or candidate is None:
             raise click.UsageError("name two toolchains: hud isolate BASELINE CANDIDATE")
+        elif baseline == candidate:
+            raise click.UsageError(f"both toolchains are {baseline}: name two")
         else:
             known = _begin(
                 (baseline, candidate),

@@ -179,6 +179,18 @@ def test_more_toolchains_search_further(folder: Path, words: SnapshotAssertion) 
     assert not {"new", "mixture-1"} & set(terminal.launches)
 
 
+def test_the_latest_that_its_limit_ended_continues_without_an_id(folder: Path) -> None:
+    terminal = IsolateTerminal(folder, OLD, NEW, cost=slow_part)
+    assert terminal.hud(*START, "--max-toolchains", "4").exit_code == 1
+    terminal.launches.clear()
+    # With the same limit nothing is left to measure.
+    assert terminal.hud("isolate", "--resume").exit_code == 1
+    assert terminal.launches == []
+    result = terminal.hud("isolate", "--resume", "--max-toolchains", "8")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[-2].endswith("part-3 1.0 -> 2.0")
+
+
 def test_ends_that_are_not_clear_are_measured_longer(
     folder: Path, words: SnapshotAssertion
 ) -> None:
@@ -260,13 +272,17 @@ def test_a_damaged_file_is_reported_by_name(folder: Path, words: SnapshotAsserti
     stop_at(terminal, "mixture-2")
     path = stored_file(folder)
     whole = path.read_text()
-    for content in (whole[: len(whole) // 2], "{", '{"schema_version": 9}'):
+    for content, advice in (
+        (whole[: len(whole) // 2], "remove it"),
+        ('{"schema_version": 0}', "remove it"),
+        ('{"schema_version": 9}', "continue it with the version that wrote it"),
+    ):
         path.write_text(content)
         result = terminal.hud("isolate", "--resume")
         assert result.exit_code == 2
         start = f"hud: cannot resume: .hud/isolate/{path.name} is no isolation: "
         assert result.stderr.startswith(start)
-        assert result.stderr.endswith("; remove it\n")
+        assert result.stderr.endswith(f"; {advice}\n")
     assert result.stderr == words
 
 
@@ -284,6 +300,9 @@ def test_what_cannot_be_resumed_is_refused(folder: Path, words: SnapshotAssertio
         result = terminal.hud("isolate", *arguments)
         assert result.exit_code == 2
         assert result.stderr == words(name="usage")
+    result = terminal.hud("isolate", "old", "old", "--model", "net")
+    assert result.exit_code == 2
+    assert result.stderr == words(name="same")
 
 
 def test_a_toolchain_that_is_gone_is_reported(folder: Path, words: SnapshotAssertion) -> None:
