@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -56,14 +57,21 @@ def has_words(text: str, fields: Sequence[str]) -> bool:
     return all(word in known for word in text.casefold().split())
 
 
+def is_printable(text: str) -> bool:
+    """Return whether `text` has no control characters; spaces of any width are none."""
+    return text.isprintable() or all(
+        sign.isprintable() or unicodedata.category(sign) == "Zs" for sign in text
+    )
+
+
 def printable(text: str, *, allowed: str = "\n") -> str:
     """Return `text` with `?` for each unprintable character, except those in `allowed`."""
     shown = text
     for sign in allowed:
         shown = shown.replace(sign, "")
-    if shown.isprintable():
+    if is_printable(shown):
         return text
-    return "".join(sign if sign.isprintable() or sign in allowed else "?" for sign in text)
+    return "".join(sign if is_printable(sign) or sign in allowed else "?" for sign in text)
 
 
 def is_storable(text: str) -> bool:

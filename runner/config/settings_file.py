@@ -13,7 +13,7 @@ import tomllib
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from compile_hud.db.shared.text import masked, quoted, shortened
+from compile_hud.db.shared.text import is_printable, masked, quoted, shortened
 from compile_hud.runner.config.schema import HudToml, section_rows
 from compile_hud.runner.config.section import SecretRefused, SectionError, did_you_mean
 from compile_hud.runner.errors import ConfigError
@@ -35,7 +35,7 @@ class SettingsFile:
         tables = _parse_toml(self.text, name=self.name)
         for name in _names(tables):
             # A terminal would follow an escape sequence wherever the name is printed.
-            if not name.isprintable():
+            if not is_printable(name):
                 raise self._name_error(name)
         if not tables:
             # The defaults need no validators.

@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from compile_hud.db.records.results import MEASURED_DTYPES, MEASURED_PHASES
+from compile_hud.db.shared.text import is_printable
 from compile_hud.db.shared.trace_paths import is_web_address
 from compile_hud.runner.config.section import SecretRefused, Unit
 
@@ -86,7 +87,7 @@ def _counts(value: Any) -> int | tuple[int, ...]:
 
 
 def _printable(text: str) -> str:
-    if not text.isprintable():
+    if not is_printable(text):
         raise ValueError(text)
     return text
 

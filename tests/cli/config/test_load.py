@@ -347,6 +347,10 @@ def test_control_characters_are_refused_and_shown_escaped(
     assert caught.value.parameters["line"]
 
 
+def test_a_space_that_breaks_no_line_is_no_control_character() -> None:
+    assert parse('[machine]\nname = "B\u00fcro\u00a01"').machine == "B\u00fcro\u00a01"
+
+
 @pytest.mark.parametrize(
     "content",
     [

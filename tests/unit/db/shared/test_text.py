@@ -21,7 +21,9 @@ def test_a_sign_that_steers_a_terminal_is_replaced(sign: str) -> None:
     assert printable(f"a{sign}[31mb") == "a?[31mb"
 
 
-@pytest.mark.parametrize("text", ["bert", "two\nlines", "a [b] & c", "\u00e4\u4e2d"])
+@pytest.mark.parametrize(
+    "text", ["bert", "two\nlines", "a [b] & c", "\u00e4\u4e2d", "B\u00fcro\u00a01"]
+)
 def test_text_stays(text: str) -> None:
     assert printable(text) == text
 
