@@ -75,6 +75,9 @@ def fill_demo(
         # Nights of another length have other planted changes: a mixture is no history.
         return 0
     store.check_takes_synthetic()
+    # A store that cannot be written is reported before a history is made for it.
+    with store.write():
+        pass
     notify(LogMessage(text=f"making {counted(nights, 'night')} of two machines"))
     documents = [
         *synthetic_history(now=now, nights=nights, seed=seed, machine=MAIN, blocks=BLOCKS),

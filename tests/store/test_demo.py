@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from compile_hud.db.alerts.annotations import load_annotations
-from compile_hud.db.errors import MixedStoreError
+from compile_hud.db.errors import MixedStoreError, StoreError
 from compile_hud.db.jobs.health import SchedulerStatus, load_health
 from compile_hud.db.queries.alerts import load_alerts
 from compile_hud.db.queries.kernels import load_profiled
@@ -100,6 +100,17 @@ def nightly_runs(store: Store) -> list[Run]:
     """Return the nights of the first machine."""
     runs = [summary.run for summary in load_runs(store, limit=200)]
     return [run for run in runs if run.machine == MACHINE and run.suite == SUITE]
+
+
+def test_a_store_that_cannot_be_written_is_reported_before_a_history_is_made(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "file").touch()
+    store = Store(f"duckdb:///{tmp_path}/file/hud.duckdb")
+    events: list[object] = []
+    with pytest.raises((StoreError, OSError)):
+        fill_demo(store, now=noon, notify=events.append)
+    assert not events
 
 
 def test_every_run_is_labelled_synthetic(demo: Store) -> None:
