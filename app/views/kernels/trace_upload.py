@@ -22,7 +22,7 @@ from compile_hud.db.shared.text import plural
 TITLE = "Open a trace file"
 _KEY, _ROWS, _READ = "trace-file", "trace-file-rows", "trace-file-content"
 _HOW = "Kernels of any Chrome trace of torch.profiler. Nothing of the file is stored."
-_REFUSED = "The command `hud kernels FILE` reads any trace; this page does for triagers."
+_REFUSED = "`hud kernels FILE` reads any trace. On this page only triagers may open one."
 
 
 def show_trace_upload(*, is_explained: bool) -> None:
