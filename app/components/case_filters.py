@@ -28,7 +28,7 @@ from compile_hud.app.ui.html import banner
 from compile_hud.app.ui.urls import CaseState, cases_url, query_params, without
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.summaries import LatestCell, Scope
-from compile_hud.db.shared.text import counted, shortened
+from compile_hud.db.shared.text import none_of, shortened
 
 FILTERS = ("model", "phase", "shape", "dtype", "device")
 _WIDTHS = {"machine": 210, "model": 190}
@@ -119,7 +119,7 @@ def nothing_fits(
     ]
     advice = f"Setting one of these back to all shows results: {', '.join(one_less)}."
     return [
-        f"None of the {counted(len(candidates), 'result')} on this machine fits {filters_text}.",
+        f"{none_of(len(candidates), 'result', where='on this machine')} {filters_text}.",
         advice if one_less else "More than one of these filters must be set back to all.",
     ]
 

@@ -183,6 +183,14 @@ def counted_of(number: int, num_all: int, noun: str) -> str:
     return f"{number} of {num_all} {plural(num_all, noun)}"
 
 
+def none_of(number: int, noun: str, *, where: str = "", verb: str = "fit") -> str:
+    """Return the begin of a sentence: `None of the 3 rows fits`, `The only row does not fit`."""
+    scope = f" {where}" if where else ""
+    if number == 1:
+        return f"The only {noun}{scope} does not {verb}"
+    return f"None of the {number:,} {plural(number, noun)}{scope} {verb}s"
+
+
 def listed(texts: Sequence[str], *, limit: int) -> str:
     """Return the first `limit` of `texts`, and the number of the others: `a, b and 2 more`."""
     num_more = len(texts) - limit

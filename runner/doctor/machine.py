@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
 
+from compile_hud.db.shared.text import counted_of
 from compile_hud.runner.doctor.check import Check, CheckState
 from compile_hud.runner.system.gpus import GpuStatus, has_driver, list_gpus, measured_gpu, users_of
 from compile_hud.runner.system.machine import Machine
@@ -12,7 +13,7 @@ from compile_hud.runner.system.machine import Machine
 _CPU = "/sys/devices/system/cpu"
 _NO_FIGURE = "no figure: not measured with Compile HUD yet"
 
-# Each figure was measured here (measured) or names its source.
+# Each figure was measured with Compile HUD or names its source.
 COSTS: Mapping[str, str] = {
     "persistence": "1 to 3 s before the first CUDA call of every process, and a power limit or"
     " custom clock is reset when the last process ends"
@@ -33,7 +34,8 @@ COSTS: Mapping[str, str] = {
     "thp": "whether an allocation gets huge pages depends on how fragmented memory is. "
     + _NO_FIGURE,
     "aslr": "between worker hosts the eager CPU time of bert varied by 8.0 % with random addresses"
-    " and by 3.8 % with fixed ones (measured)",
+    " and by 3.8 % with fixed ones (measured with"
+    " Compile HUD)",
     "time": "nights are ordered by this clock, and schedules fire by it; samples are not taken"
     " with it",
 }
@@ -150,9 +152,10 @@ def check_governor(machine: Machine) -> Check:
     if set(governors.values()) == {"performance"}:
         return _ok("governor", "performance")
     slow = {path: text for path, text in governors.items() if text != "performance"}
+    cpus = counted_of(len(slow), len(governors), "CPU")
     return _warn(
         "governor",
-        f"{', '.join(sorted(set(slow.values())))} on {len(slow)} of {len(governors)} CPUs",
+        f"{', '.join(sorted(set(slow.values())))} on {cpus}",
         hint="the governor `performance` holds the clock; `pyperf system tune` sets it too",
         command=_write(slow, value="performance"),
     )

@@ -123,8 +123,24 @@ def check_store(store: Store) -> Check:
             " postgresql+psycopg://USER@HOST/NAME"
         )
         return Check(name="store", state=CheckState.FAIL, text=str(error), hint=hint)
+    if store.is_missing():
+        return _missing_store(Path(store.name))
     last = f"last run {runs[0].run.started_at:%Y-%m-%d %H:%M} UTC" if runs else "no run yet"
     return Check(name="store", state=CheckState.OK, text=f"{store.name}, {last}")
+
+
+def _missing_store(path: Path) -> Check:
+    folder = existing_folder(path.parent)
+    if folder.is_dir() and os.access(folder, os.W_OK | os.X_OK):
+        text = f"{path} does not exist yet: the first run makes it"
+        return Check(name="store", state=CheckState.OK, text=text)
+    why = f"no files can be made in {folder}" if folder.is_dir() else f"{folder} is no folder"
+    return Check(
+        name="store",
+        state=CheckState.FAIL,
+        text=f"{path} does not exist and cannot be made: {why}",
+        hint="set [store] url in hud.toml to a file in a folder that you can write to",
+    )
 
 
 def check_spool(spool: Spool) -> Check:
@@ -170,7 +186,7 @@ def _listed(counts: Mapping[str, int]) -> str:
 
 def check_load(load: float, *, num_cpus: int) -> Check:
     """Check that the machine is quiet enough to measure."""
-    text = f"{num_cpus} CPUs, load {load:.1f}"
+    text = f"{counted(num_cpus, 'CPU')}, load {load:.1f}"
     if load <= _MAX_LOAD_PER_CPU * num_cpus:
         return Check(name="cpu", state=CheckState.OK, text=text)
     hint = "neighbours disturb wall times; measure when it is quiet"

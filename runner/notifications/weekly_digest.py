@@ -84,7 +84,7 @@ class WeeklyDigest:
                 "noisy series",
                 [
                     f"{_series_text(item.series)}:"
-                    f" {counted_of(item.num_noise, item.num_alerts, 'alert')} noise"
+                    f" {counted_of(item.num_noise, item.num_alerts, 'alert')} marked as noise"
                     for item in self.noise
                 ],
             ),

@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import Any, BinaryIO, NoReturn
 
 from compile_hud.db.records.json_fields import kind_of
+from compile_hud.db.shared.text import counted
 from compile_hud.runner.errors import TraceError
 from compile_hud.runner.files.stream_reader import open_unpacked
 
@@ -214,7 +215,7 @@ class JsonStream(AbstractContextManager["JsonStream"]):
         raise self.error(f"this is no JSON: {what}", self._text_offset + error.pos) from error
 
     def _too_long(self, max_bytes: int) -> TraceError:
-        return self.error(f"the value that begins here is longer than {max_bytes} bytes")
+        return self.error(f"the value that begins here is longer than {counted(max_bytes, 'byte')}")
 
     def _as_utf8(self, end: int) -> Any:
         raw = self._text[self._position : end].encode("latin-1")

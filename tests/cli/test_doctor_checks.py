@@ -77,6 +77,28 @@ def test_the_store_reports_its_last_run(words: SnapshotAssertion) -> None:
     assert checks.check_store(store).text == ":memory:, last run 2026-01-01 02:30 UTC"
 
 
+def test_a_store_that_does_not_exist_yet_is_checked_by_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
+) -> None:
+    path = tmp_path / "new" / "x.duckdb"
+    check = checks.check_store(Store(f"duckdb:///{path}"))
+    assert check.state is OK
+    assert check.text.replace(str(tmp_path), "FOLDER") == words
+    assert not path.parent.exists()
+    monkeypatch.setattr("os.access", lambda *_args: False)
+    check = checks.check_store(Store(f"duckdb:///{path}"))
+    assert check.state is FAIL
+    assert check.text.replace(str(tmp_path), "FOLDER") == words
+
+
+def test_a_store_below_a_file_cannot_be_made(tmp_path: Path, words: SnapshotAssertion) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    check = checks.check_store(Store(f"duckdb:///{file}/x.duckdb"))
+    assert check.state is FAIL
+    assert check.text.replace(str(tmp_path), "FOLDER") == words
+
+
 def test_a_store_that_cannot_be_read_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     def locked(*_args: object, **_kwargs: object) -> None:
         raise StoreLocked("held by PID 7")
@@ -126,6 +148,8 @@ def test_files_left_in_the_spool_are_reported(tmp_path: Path, words: SnapshotAss
 def test_a_busy_machine_is_reported() -> None:
     assert checks.check_load(0.9, num_cpus=2).state is OK
     assert checks.check_load(1.1, num_cpus=2).state is WARN
+    assert checks.check_load(1.1, num_cpus=2).text == "2 CPUs, load 1.1"
+    assert checks.check_load(8.0, num_cpus=1).text == "1 CPU, load 8.0"
 
 
 @pytest.mark.parametrize(("lines", "exit_code"), [("echo 2.13.0 False", 0), ("exit 1", 1)])

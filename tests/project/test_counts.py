@@ -12,8 +12,9 @@ from tests.support.sources import python_files, text_of, tree_of
 
 PACKAGES = ("app", "db", "models_zoo", "runner")
 NOUNS = """
-    alerts annotations answers arguments attempts calls cases cells changes characters checks
-    columns combinations commits comparisons compilations counters days dimensions documents
+    CPUs GPUs alerts annotations answers arguments attempts bytes calls cases cells changes
+    characters checks
+    columns combinations commits comparisons compilations cores counters days dimensions documents
     entries events facts failures files functions graphs groups hours integers items iterations
     jobs kernels launches layers levels lines logs machines messages minutes mixtures modes models
     nights notifications numbers outputs packages pairs parts points processes readings recompiles
@@ -89,6 +90,8 @@ def test_each_logged_number_agrees_with_its_noun(package: str) -> None:
         "{len(rows)} more rows",
         "{num_done} of {num_planned} cases",
         "{size.num_rows:,} rows",
+        "{num_cpus} CPUs, load",
+        "{holder.num_bytes:,} bytes",
     ],
 )
 def test_a_number_before_a_plural_is_seen(text: str) -> None:

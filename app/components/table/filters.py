@@ -12,6 +12,7 @@ from compile_hud.app.components.page_frame import choose, or_all, show_value, st
 from compile_hud.app.components.shared_filters import choose_range
 from compile_hud.app.ui.html import note
 from compile_hud.app.ui.urls import end_in, moment_in
+from compile_hud.db.shared.text import none_of, plural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,14 +89,14 @@ def draw_filter_bar(bar: FilterBar) -> None:
 def show_no_match(bar: FilterBar, num_all: int, *, noun: str) -> None:
     """Draw that nothing passes the filters, and their values."""
     words = ", ".join(f"{name} = {value}" for name, value in bar.values.items())
-    text = [f"None of the {num_all:,} {noun} fits {words}.", "Clear filters shows all."]
+    text = [f"{none_of(num_all, noun)} {words}.", "Clear filters shows all."]
     state_page("Nothing matches the filters", text=text)
 
 
 def draw_count(num_shown: int, num_all: int, *, noun: str) -> None:
     """Draw the number of rows that pass the filters, if they exclude any."""
     if num_shown < num_all:
-        st.html(note(f"{num_shown:,} of {num_all:,} {noun}"))
+        st.html(note(f"{num_shown:,} of {num_all:,} {plural(num_all, noun)}"))
 
 
 def options_of(values: Iterable[str]) -> tuple[str, ...]:

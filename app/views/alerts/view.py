@@ -106,12 +106,12 @@ def _show_list(state: AlertsState) -> None:
     bar = filter_bar(state, page.alerts)
     draw_filter_bar(bar)
     if shown:
-        draw_count(len(shown), len(groups), noun="events")
+        draw_count(len(shown), len(groups), noun="event")
         st.html(caption(attention_text(shown, now=now)))
         _show_events(page, shown)
         return
     if groups:
-        show_no_match(bar, len(groups), noun="events")
+        show_no_match(bar, len(groups), noun="event")
         return
     text = "No alert is in this state. Choose all to see earlier ones."
     if not page.has_others:

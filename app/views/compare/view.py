@@ -51,7 +51,7 @@ from compile_hud.db.records.imported import is_imported
 from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.summaries import RunSummary
-from compile_hud.db.shared.text import counted
+from compile_hud.db.shared.text import none_of
 
 LEVELS_CAPTION = (
     "No verdict: the environments differ, so a change cannot be attributed to the code. A new"
@@ -128,7 +128,7 @@ def show_comparison(
     if not rows:
         show_no_match(page, state, url=url)
         return
-    draw_count(len(rows), len(page.rows), noun="comparisons")
+    draw_count(len(rows), len(page.rows), noun="comparison")
     # Thousands of rows take longer than everything else on the page.
     table = computed_once(_row_table)(store.store_url(), version, state, _rows=rows, _page=page)
     draw_table(table, key="comparisons")
@@ -311,7 +311,7 @@ def show_no_match(
         if getattr(state, name)
         and (num := len(shown_rows(page, dataclasses.replace(state, **{name: ""}))))
     ]
-    text = [f"None of the {counted(len(page.rows), 'comparison')} fits."]
+    text = [f"{none_of(len(page.rows), 'comparison')}."]
     if one_less:
         text.append(f"Setting one of these back to all shows rows: {', '.join(one_less)}.")
     state_page("Nothing matches the filters", text=text)

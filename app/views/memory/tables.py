@@ -10,6 +10,7 @@ from compile_hud.app.views.memory.records import MemoryChanges
 from compile_hud.db.errors import RecordError
 from compile_hud.db.records.memory.peak import MemoryHolder, PeakHolders, memory_peak_of
 from compile_hud.db.records.summaries import ResultSummary
+from compile_hud.db.shared.text import plural
 
 PEAK_CAPTION = (
     "The rows add up to the peak of one iteration under the profiler, to the byte."
@@ -56,7 +57,10 @@ def holder_table(peak: PeakHolders) -> str:
     )
     rows = [
         (
-            Cell(text=_number(item.num_bytes, scale), title=f"{item.num_bytes:,} bytes"),
+            Cell(
+                text=_number(item.num_bytes, scale),
+                title=f"{item.num_bytes:,} {plural(item.num_bytes, 'byte')}",
+            ),
             Cell(text=f"{100 * peak.share(item):.1f} %"),
             Cell(text=_count(item)),
             *_holder_cells(item.label, item.module, item.short_line, title=item.line),
@@ -119,7 +123,7 @@ def change_table(changes: MemoryChanges) -> str:
         (
             Cell(
                 text=f"{'+' if row.change_bytes > 0 else '-'}{_number(row.change_bytes, scale)}",
-                title=f"{row.change_bytes:+,} bytes",
+                title=f"{row.change_bytes:+,} {plural(abs(row.change_bytes), 'byte')}",
             ),
             *(
                 Cell(text="-" if number is None else _number(number, scale))

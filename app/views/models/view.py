@@ -28,7 +28,7 @@ from compile_hud.app.views.models.data import (
     model_healths,
 )
 from compile_hud.app.views.models.tables import models_table, models_title
-from compile_hud.db.shared.text import counted
+from compile_hud.db.shared.text import none_of
 
 CAPTION = (
     "Cases that are ok, by mode. Noise: typical night-to-night change over the last 30 nights,"
@@ -63,7 +63,7 @@ def show() -> None:
     shown = fitting(healths, state)
     if not shown:
         text = [
-            f"None of the {counted(len(healths), 'model')} has this text in its name, family or"
+            f"{none_of(len(healths), 'model', verb='contain')} this text in its name, family or"
             " description.",
             f"Leaving the search empty shows {len(healths)}.",
         ]

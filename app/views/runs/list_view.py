@@ -56,11 +56,11 @@ def show() -> None:
     ranged = runs_in_range(summaries, state, now=now)
     shown = matching_runs(ranged, state, now=now)
     if not shown:
-        show_no_match(bar, len(ranged), noun="runs")
+        show_no_match(bar, len(ranged), noun="run")
         return
     if ranged is summaries and is_cut(state, now=now):
         st.html(caption(f"No run in the last {range_label(state.range)}: all are shown."))
-    draw_count(len(shown), len(summaries), noun="runs")
+    draw_count(len(shown), len(summaries), noun="run")
     draw_table(runs_table(shown, moves=load_machine_moves().value, now=now), key="runs")
 
 

@@ -121,8 +121,8 @@ def machine_text(changes: Sequence[MachineChange]) -> str:
     if unknown:
         models = ", ".join(item.model for item in unknown)
         reasons = "; ".join(dict.fromkeys(item.reason for item in unknown))
-        return f"unknown: {models}: {reasons}"
-    return "steady" if changes else "unknown: no reference case was measured"
+        return f"not checked: {models}: {reasons}"
+    return "steady" if changes else "not checked: no reference case was measured"
 
 
 def level_change(

@@ -91,7 +91,7 @@ def show(workspace: Workspace, *, run_id: str, case_name: str | None, as_json: b
         ("revision", run.revision),
         *([("model code", code)] if (code := revisions_text(run)) else []),
         ("machine", f"{run.machine} ({run.environment.get('device_name') or 'unknown device'})"),
-        ("machine is", _machine_of(run, store=store)),
+        ("stability", _stability(run, store=store)),
         ("findings", findings_summary(run_findings(document).values())),
     ]
     console = stdout()
@@ -131,6 +131,6 @@ def _print_trials(run: Run, case: Case, *, findings: Sequence[Finding], config: 
         echo(f"try {remedy.name}: hud try {run.id} {case.key} {finding.code}")
 
 
-def _machine_of(run: Run, *, store: Store) -> str:
+def _stability(run: Run, *, store: Store) -> str:
     histories = load_histories(store, metrics=CLOCKS, family=REFERENCE_FAMILY)
     return machine_text(machine_history(histories).get(run.id, ()))

@@ -10,7 +10,7 @@ from compile_hud.db.queries.alerts import load_alerts
 from compile_hud.db.queries.latest import load_latest
 from compile_hud.db.records.summaries import LatestCell
 from compile_hud.db.records.triage import ONGOING
-from compile_hud.db.shared.text import counted, quoted
+from compile_hud.db.shared.text import none_of, quoted
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.modes.comparison import compare_modes
 from compile_hud.runner.analysis.modes.records import MODES_METRICS, ModeGroup
@@ -85,11 +85,11 @@ def _cells(
     if not fitting:
         shown = ", ".join(f"{name} {quoted(pattern)}" for name, pattern in patterns.items())
         has = "; ".join(_values_text(name, cells) for name in patterns)
+        where = f"of {machine} (toolchain {toolchain})"
+        text = none_of(len(cells), "result", where=where)
         hint = suggestion(patterns, cases=[cell.summary.case for cell in cells])
         raise NoSuchResult(
-            f"none of the {counted(len(cells), 'result')} of {machine} (toolchain {toolchain}) fits"
-            f" {shown};"
-            f" they have {has}{hint}",
+            f"{text[0].lower()}{text[1:]} {shown}; they have {has}{hint}",
             machine=machine,
             toolchain=toolchain,
             **patterns,

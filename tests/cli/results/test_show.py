@@ -85,7 +85,7 @@ def test_without_reference_cases_table_and_footer_agree_on_the_machine(
     output = terminal.hud("compare", "a.json", "b.json", "--all").stdout
     footer = output.splitlines()[-1]
     assert (" machine " in output.replace(footer, "")) is has_probe
-    assert footer.startswith("machine by " if has_probe else "machine unknown")
+    assert footer.startswith("machine by " if has_probe else "machine not checked")
 
 
 def test_show_reports_how_the_reference_cases_did(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.shared.text import (
     counted,
     counted_of,
     listed,
+    none_of,
     one_line,
     plain,
     printable,
@@ -76,6 +78,13 @@ def test_a_part_is_counted_in_the_noun_of_the_whole() -> None:
     assert counted_of(1, 3, "case") == "1 of 3 cases"
     assert counted_of(0, 0, "case") == "0 of 0 cases"
     assert counted_of(0, 1, "case") == "0 of 1 case"
+
+
+def test_a_sentence_on_no_thing_is_right_for_one_and_for_many(
+    words: SnapshotAssertion,
+) -> None:
+    assert [none_of(number, "row") for number in (1, 1234)] == words
+    assert [none_of(number, "model", where="here", verb="contain") for number in (1, 2)] == words
 
 
 def test_names_beyond_the_limit_are_counted() -> None:

@@ -121,6 +121,13 @@ def test_the_noisiest_series_come_first() -> None:
     ]
 
 
+def test_the_share_of_noise_is_a_sentence_for_one_alert_and_for_many(
+    words: SnapshotAssertion,
+) -> None:
+    noisy = alert("a", state=AlertState.NOISE)
+    assert [digest(noisy).lines()[-1], digest(noisy, alert("b")).lines()[-1]] == words
+
+
 def test_an_empty_week_says_so() -> None:
     assert digest().lines() == ["open: nothing", "fixed: nothing", "noisy series: nothing"]
 

@@ -262,7 +262,7 @@ def test_the_text_says_what_moved_else_what_is_not_known(words: SnapshotAssertio
     up, steady = change_of(noisy(14, 0.01), [0.012]), change_of(noisy(14, 0.01), [0.01])
     unknown = change_of([], [0.01])
     assert machine_text([unknown, steady, up]) == f"moved: {up.text}"
-    text = "unknown: ref_gemm, ref_gemm: no earlier runs to compare with; 3 are needed"
+    text = "not checked: ref_gemm, ref_gemm: no earlier runs to compare with; 3 are needed"
     assert machine_text([unknown, steady, unknown]) == text
     assert machine_text([steady]) == "steady"
     assert machine_text([]) == words
