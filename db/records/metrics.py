@@ -11,7 +11,7 @@ others are always above 0, or have no meaning. Counts of compilations of the sam
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from compile_hud.db.records.string_enum import StrEnum
@@ -612,6 +612,27 @@ def speedup_latencies(methods: Iterable[str]) -> tuple[str, str]:
     of_cpu = [CPU_TIME in method for method in methods]
     clock = "_cpu" if of_cpu and all(of_cpu) else ""
     return f"eager_latency{clock}_s", f"latency{clock}_s"
+
+
+def result_latencies(measured: Collection[str], *, speedup_method: str = "") -> tuple[str, str]:
+    """Return the metrics of eager and of the variant to show of one result: `measured` has its own.
+
+    They are on the clock of its speedup; without one the CPU time, where that was measured.
+    """
+    if speedup_method:
+        eager, latency = speedup_latencies([speedup_method])
+        # A result with several threads has the wall time alone.
+        return eager, latency if latency in measured else "latency_s"
+    clock = "_cpu" if "latency_cpu_s" in measured else ""
+    return f"eager_latency{clock}_s", f"latency{clock}_s"
+
+
+def latency_name(latencies: Iterable[str]) -> str:
+    """Return the heading of these metrics of a latency: `latency`, with its clock if not wall."""
+    of_cpu = [name == "latency_cpu_s" for name in latencies]
+    if not any(of_cpu):
+        return "latency"
+    return f"latency ({CPU_TIME})" if all(of_cpu) else f"latency (some in {CPU_TIME})"
 
 
 def metric_of(name: str, *, unit: str, stated: Direction | None = None) -> Metric | None:

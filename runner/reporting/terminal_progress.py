@@ -11,7 +11,7 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
-from compile_hud.db.records.metrics import speedup_latencies, speedup_name
+from compile_hud.db.records.metrics import CPU_TIME, result_latencies, speedup_name
 from compile_hud.db.records.results import COMPILE_AHEAD, Case, CaseResult, Outcome, Run, RunState
 from compile_hud.db.shared.text import counted, first_line
 from compile_hud.runner.events import (
@@ -64,17 +64,18 @@ def case_line(result: CaseResult, *, position: int, num_planned: int, label: str
     if result.outcome is not Outcome.OK:
         return f"{head}: {result.outcome}: {first_line(result.reason)} ({clock(took_s)})"
     speedup = result.measurement("speedup")
+    eager, latency = result_latencies(
+        [item.metric for item in result.measurements],
+        speedup_method="" if speedup is None else speedup.method,
+    )
     if speedup is None:
-        # The clock of the speedups that follow, if eager has it.
-        has_cpu_time = result.measurement("latency_cpu_s") is not None
-        parts = [metric(result, "latency_cpu_s" if has_cpu_time else "latency_s")]
+        clock_text = f" {CPU_TIME}" if latency == "latency_cpu_s" else ""
+        parts = [metric(result, latency) + clock_text]
     else:
-        methods = [speedup.method]
-        eager, latency = speedup_latencies(methods)
         of_eager = "" if result.measurement(eager) is None else f"{metric(result, eager)} -> "
         parts = [
             of_eager + metric(result, latency),
-            f"{speedup_name(methods)} {metric(result, 'speedup')}",
+            f"{speedup_name([speedup.method])} {metric(result, 'speedup')}",
         ]
     if not case.is_eager:
         parts.append(f"compile {metric(result, 'compile_cold_s')}")

@@ -15,7 +15,7 @@ import click
 from compile_hud.db.queries.results import load_document
 from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.alerts import Alert
-from compile_hud.db.records.metrics import speedup_latencies, speedup_name
+from compile_hud.db.records.metrics import CPU_TIME, latency_name, result_latencies, speedup_name
 from compile_hud.db.records.results import CaseResult, Outcome, RunDocument, RunState
 from compile_hud.db.shared.text import counted, first_line, own_eager_text
 from compile_hud.runner.analysis.comparison.eager_processes import of_results
@@ -292,7 +292,11 @@ def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
     results.sort(key=lambda item: ranks.get(item[1].case.key, len(ranks)))
     taken = [result.measurement("speedup") for _, result in results]
     methods = [speedup.method for speedup in taken if speedup is not None]
-    latencies = speedup_latencies(methods)
+    latency = latency_name(
+        name
+        for _, result in results
+        if result.measurement(name := _latencies(result)[1]) is not None
+    )
     loads = [of_results(document.results) for document in documents]
     by_label = dict(zip(labels, loads, strict=True))
     rows = [
@@ -304,7 +308,7 @@ def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
             result.case.shape,
             str(result.case.dtype),
             str(result.outcome),
-            *_times(result, names=latencies),
+            *_times(result),
             metric(result, "speedup"),
             interval_text(result.measurement("speedup")),
             metric(result, "compile_cold_s"),
@@ -318,7 +322,7 @@ def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
     names = ("model", "mode", *side_name, "phase", "shape", "dtype", "outcome")
     columns = [
         *(Column(name=name, is_whole=name == "mode") for name in names),
-        *(Column(name=name, is_number=True) for name in _NUMBERS),
+        *(Column(name=latency if name == "latency" else name, is_number=True) for name in _NUMBERS),
         Column(name="", is_prose=True),
     ]
     same = [name for name in _COMMON_AXES if len({row[names.index(name)] for row in rows}) == 1]
@@ -349,7 +353,7 @@ def _print_notes(
     for label, document in zip(labels, documents, strict=True):
         if references := _reference_text(document):
             where = f" ({label})" if len(documents) > 1 else ""
-            console.print(f"reference cases{where}, wall time: {references}", markup=False)
+            console.print(f"reference cases{where}, {references}", markup=False)
     every = [result for document in documents for result in document.results]
     # Interleaved toolchains defer the same cases.
     if num_deferred := len({result.case.key for result in every if result.is_deferred}):
@@ -359,21 +363,22 @@ def _print_notes(
         console.print(warnings, markup=False)
 
 
-def _times(result: CaseResult, *, names: tuple[str, str]) -> tuple[str, str, str]:
-    """Return the latencies of eager and of the variant, and the interval of the second.
-
-    They are on the clock of the speedup.
-
-    `names` are the metrics of all results; a result with several threads has the wall time alone.
-    """
-    speedup = result.measurement("speedup")
-    eager, latency = names if speedup is None else speedup_latencies([speedup.method])
-    if result.measurement(latency) is None:
-        latency = "latency_s"
+def _times(result: CaseResult) -> tuple[str, str, str]:
+    """Return the latencies of eager and of the variant, and the interval of the second."""
+    eager, latency = _latencies(result)
     return (
         metric(result, eager),
         metric(result, latency),
         interval_text(result.measurement(latency)),
+    )
+
+
+def _latencies(result: CaseResult) -> tuple[str, str]:
+    """Return the metrics of eager and of the variant that are on the clock of the result."""
+    speedup = result.measurement("speedup")
+    return result_latencies(
+        [item.metric for item in result.measurements],
+        speedup_method="" if speedup is None else speedup.method,
     )
 
 
@@ -397,14 +402,18 @@ def warning_text(results: Sequence[CaseResult]) -> str:
 
 
 def _reference_text(document: RunDocument) -> str:
-    """Return the times of the reference cases, and how those ended that have none."""
-    return ", ".join(
-        f"{result.case.model} {metric(result, 'latency_s')}"
+    """Return the times of the reference cases after their clock, and how the others ended."""
+    references = [result for result in document.results if result.case.is_reference]
+    clocks = {_latencies(result)[1] for result in references if result.outcome is Outcome.OK}
+    has_cpu_time = clocks == {"latency_cpu_s"}
+    latency = "latency_cpu_s" if has_cpu_time else "latency_s"
+    times = ", ".join(
+        f"{result.case.model} {metric(result, latency)}"
         if result.outcome is Outcome.OK
         else f"{result.case.model} {result.outcome}"
-        for result in document.results
-        if result.case.is_reference
+        for result in references
     )
+    return f"{CPU_TIME if has_cpu_time else 'wall time'}: {times}" if times else ""
 
 
 def shorten(reason: str) -> str:

@@ -106,7 +106,7 @@ def test_a_line_has_the_latencies_of_the_speedup_on_its_clock() -> None:
     result = make_result(case=DEFAULT, measurements=[*measured, speedup])
     assert "3.00 ms -> 2.00 ms" in case_line(result, position=1, num_planned=1)
     eager = make_result(case=DEFAULT, measurements=measured)
-    assert "2.00 ms" in case_line(eager, position=1, num_planned=1)
+    assert "2.00 ms CPU time" in case_line(eager, position=1, num_planned=1)
 
 
 def test_a_line_tells_latency_speedup_and_compile_time(words: SnapshotAssertion) -> None:

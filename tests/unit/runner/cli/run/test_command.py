@@ -103,6 +103,64 @@ def test_the_clock_of_the_speedups_is_reported(
     assert last.startswith(text)
 
 
+WALL_AND_CPU = {"latency_s": 0.02, "latency_cpu_s": 0.004}
+
+
+@pytest.mark.parametrize(
+    ("times", "shown"),
+    [
+        ([WALL_AND_CPU, WALL_AND_CPU], ["latency (CPU time)", "4.00 ms", "4.00 ms"]),
+        ([WALL_AND_CPU, {"latency_s": 0.02}], ["latency (some in CPU time)", "4.00 ms", "20.0 ms"]),
+        ([{"latency_s": 0.02}] * 2, ["latency ", "20.0 ms", "20.0 ms"]),
+    ],
+)
+@pytest.mark.parametrize("speedup", [{}, {"speedup": 1.5}])
+def test_the_clock_of_the_latencies_does_not_depend_on_speedups(
+    monkeypatch: pytest.MonkeyPatch,
+    times: list[dict[str, float]],
+    shown: list[str],
+    speedup: dict[str, float],
+) -> None:
+    run = make_run(plan=CASES)
+    results = tuple(
+        make_result(
+            f"r{number}",
+            run=run,
+            case=case,
+            measurements=[
+                make_measurement(name, samples=(value,), method="thread CPU time")
+                for name, value in {**own, **speedup}.items()
+            ],
+        )
+        for number, (case, own) in enumerate(zip(CASES, times, strict=True))
+    )
+    output = io.StringIO()
+    monkeypatch.setattr(run_command, "stdout", lambda: Console(file=output, width=200))
+    print_results(RunDocument(run=run, results=results))
+    lines = output.getvalue().splitlines()
+    assert all(text in line for text, line in zip(shown, lines, strict=False))
+
+
+@pytest.mark.parametrize(
+    ("times", "shown"),
+    [
+        (WALL_AND_CPU, "CPU time: ref_gemm 4.00 ms"),
+        ({"latency_s": 0.02}, "wall time: ref_gemm 20."),
+    ],
+)
+def test_reference_cases_have_the_clock_of_the_results(
+    monkeypatch: pytest.MonkeyPatch, times: dict[str, float], shown: str
+) -> None:
+    case = make_case("ref_gemm", family="reference", mode="eager")
+    run = make_run(plan=(case,))
+    measured = [make_measurement(name, samples=(value,)) for name, value in times.items()]
+    output = io.StringIO()
+    monkeypatch.setattr(run_command, "stdout", lambda: Console(file=output, width=200))
+    result = make_result(run=run, case=case, measurements=measured)
+    print_results(RunDocument(run=run, results=(result,)))
+    assert shown in output.getvalue()
+
+
 @pytest.mark.parametrize("width", [160, 100])
 def test_row_whose_eager_time_differs_from_that_of_eagers_own_process_says_so(
     monkeypatch: pytest.MonkeyPatch, width: int, words: SnapshotAssertion
