@@ -24,7 +24,6 @@ from compile_hud.db.rows.results import read_results
 from compile_hud.db.rows.sql_expressions import (
     FEW,
     does_count,
-    is_of_runs,
     last_results,
     with_case,
 )
@@ -87,7 +86,7 @@ def load_variants(store: Store, names: Collection[tuple[str, str]]) -> dict[str,
     with store.read() as connection:
         runs = read_runs(connection, select(RunTable).where(RunTable.c.id.in_(run_ids)))
         last = last_results(
-            is_of_runs([(run.id, run.started_at) for run in runs]),
+            CaseResultTable.c.run_id.in_([run.id for run in runs]),
             CaseTable.c.key == CaseResultTable.c.case_key,
             tuple_(*columns).in_(sorted(values)),
         )
