@@ -38,8 +38,9 @@ class StoredText(click.ParamType[str]):
     name = "text"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return `value` if it is printable."""
-        if printable(value, allowed="\n\t") != value:
+        """Return `value` if it is printable; a value in no UTF-8 is refused with the others."""
+        text = value.encode(errors="ignore").decode()
+        if printable(text, allowed="\n\t") != text:
             self.fail(f"{quoted(value)} has control characters", param, ctx)
         return str(value)
 
