@@ -50,6 +50,7 @@ def test_an_import_killed_anywhere_is_completed_without_loss_or_copy(
     assert all(report.is_known for report in import_files(killed, histories))
 
 
+@pytest.mark.nightly
 def test_a_store_that_is_full_during_an_import_is_one_error_and_the_next_completes_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,9 +59,8 @@ def test_a_location_is_the_planted_line_or_operator() -> None:
     assert not has_location(SORT, at("", ("cumsum",)))
 
 
-@pytest.mark.parametrize(
-    "code", ["graph-break", pytest.param("not-compiled", marks=pytest.mark.nightly)]
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("code", ["graph-break", "not-compiled"])
 def test_a_launch_in_this_process_has_the_findings_of_its_compilation(
     code: str, tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import subprocess
@@ -24,6 +25,7 @@ from compile_hud.runner.protocol.graphs import CapturedCase
 from compile_hud.runner.protocol.messages import Workload
 from compile_hud.runner.release.script_text import AlertedChange, script_text
 from tests.support.builders import make_case
+from tests.support.nightly import daily_first
 
 INDUCTOR = {"backend": "inductor", "mode": "default", "dynamic": None, "fullgraph": False}
 
@@ -130,10 +132,17 @@ def run(text: str, folder: Path, *options: str) -> str:
     return answer.stdout
 
 
+PHASES = (Phase.INFERENCE, Phase.TRAINING)
+
+
 # Dynamo reads it of a tensor between two graphs.
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
-@pytest.mark.parametrize("phase", [Phase.INFERENCE, Phase.TRAINING])
-@pytest.mark.parametrize("options", [None, INDUCTOR], ids=["eager", "inductor"])
+@pytest.mark.parametrize(
+    ("options", "phase"),
+    daily_first(
+        itertools.product([INDUCTOR, None], [Phase.INFERENCE, Phase.TRAINING]), num_daily=1
+    ),
+)
 def test_it_runs_with_torch_alone(
     phase: Phase, options: Mapping[str, Any] | None, tmp_path: Path
 ) -> None:
@@ -183,6 +192,7 @@ def test_equal_graphs_are_written_once_and_each_side_has_its_options() -> None:
     assert [text.count(f"'mode': '{mode}'") for mode in ("default", "max-autotune")] == [1, 1]
 
 
+@pytest.mark.nightly
 def test_another_environment_has_launches_of_its_own(tmp_path: Path) -> None:
     inputs, model = {"x": torch.randn(4, 64)}, Layers(1)
     sides = [captured(model, inputs, environment={"HUD_SIDE": name}) for name in ("a", "b")]

@@ -97,6 +97,7 @@ def test_code_of_another_build_runs_instead_of_a_kernel(
     assert "latency_s" in context.findings.metrics
 
 
+@pytest.mark.nightly
 def test_a_later_launch_with_a_filled_cache_uses_it_too(
     context: Context, own: KernelTransplant
 ) -> None:
