@@ -87,9 +87,17 @@ class Difference(JsonRecord):
         return _masked(self.name, self.before), _masked(self.name, self.after)
 
 
-def _masked(name: str, value: str | None) -> str | None:
+def without_secret(name: str, value: str) -> str:
+    """Return the value of a variable, `***` for one with the name of a secret."""
     start = f"{name}="
-    return None if value is None else masked(start + value).removeprefix(start)
+    # Short values and those with spaces are not recognised, so the name decides.
+    probe = f"{start}{'x' * 16}"
+    is_secret = masked(probe) != probe
+    return "***" if is_secret else masked(start + value).removeprefix(start)
+
+
+def _masked(name: str, value: str | None) -> str | None:
+    return None if value is None else without_secret(name, value)
 
 
 def _shown(value: str | None) -> str | None:

@@ -13,6 +13,7 @@ from compile_hud.runner.isolate.environments import (
     Environment,
     differences,
     is_settable,
+    without_secret,
 )
 
 # Libraries of numbers and compilers read these, so they count although the shell set them.
@@ -36,7 +37,7 @@ class PackageFingerprint:
 class EnvironmentFingerprint:
     """The Python, packages and variables on which positions depend.
 
-    Variables have hashes, since a value may be a secret.
+    Variables have hashes, of secrets that of `***`: a short one could be guessed.
     """
 
     python: str
@@ -64,7 +65,7 @@ def fingerprints(
                 for name, item in sorted(environment.packages.items())
             },
             variables={
-                name: _hash(text)
+                name: _hash(without_secret(name, text))
                 for name, text in sorted(environment.variables.items())
                 if name in apart or _counts(name, text, inherited=inherited)
             },

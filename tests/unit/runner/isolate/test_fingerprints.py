@@ -86,3 +86,6 @@ def test_values_may_be_any_bytes_and_are_not_stored() -> None:
     before, _ = fingerprints(environment(HUD_API_TOKEN=value), NEW, inherited=SHELL)
     assert before.variables["HUD_API_TOKEN"].isalnum()
     assert "T0KEN" not in str(before.variables)
+    # A hash of a secret would allow to guess it.
+    other, _ = fingerprints(environment(HUD_API_TOKEN="another one"), NEW, inherited=SHELL)
+    assert other.variables == before.variables
