@@ -33,8 +33,10 @@ from compile_hud.runner.system.machine import LocalMachine
 LOCK_LIMIT_S = 60.0
 # Seconds between two uploads of a case's log: some kilobytes, for people who watch a run.
 LOG_INTERVAL_S = 5.0
+# 1: a task had one order. 2: it has one for each toolchain.
+_TASK_VERSION = 2
 # Runner and nodes exchange records of these versions.
-RELEASE = f"protocol {PROTOCOL_VERSION}, schema {SCHEMA_VERSION}"
+RELEASE = f"protocol {PROTOCOL_VERSION}, schema {SCHEMA_VERSION}, tasks {_TASK_VERSION}"
 
 
 def serve(task: Task | None, *, setup: Setup) -> Reply:
