@@ -149,12 +149,15 @@ def _plain(name: str) -> str:
 
 
 def _names(table: object) -> Iterator[str]:
-    """Yield the names of all sections and keys, at any depth."""
-    if isinstance(table, dict):
-        yield from table
-    if isinstance(table, dict | list):
-        for value in table.values() if isinstance(table, dict) else table:
-            yield from _names(value)
+    """Yield the names of all sections and keys, at any depth: dotted keys nest without limit."""
+    left = [table]
+    while left:
+        value = left.pop()
+        if isinstance(value, dict):
+            yield from value
+            left += value.values()
+        elif isinstance(value, list):
+            left += value
 
 
 def _names_in(line: str) -> tuple[str, ...]:

@@ -88,6 +88,12 @@ def test_tables_nested_too_deeply_are_refused() -> None:
     assert caught.value.parameters["problem"] == "toml"
 
 
+def test_dotted_keys_may_nest_deeper_than_calls() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(f"a{'.a' * 3000} = 1")
+    assert caught.value.parameters["section"] == "a"
+
+
 @pytest.mark.parametrize(
     "content",
     [
