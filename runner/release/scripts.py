@@ -77,8 +77,7 @@ def script_of_alert(alert: Alert, *, workspace: Workspace) -> CaseScript:
         )
         try:
             executor.start()
-            # Without its own code the candidate has the present one, and the note says so.
-            candidate = executor.graphs(after.order or order)
+            candidate, after_note = _candidate(after, present=order, executor=executor)
             baseline, note = _baseline(before, executor=executor)
         finally:
             executor.close()
@@ -88,8 +87,21 @@ def script_of_alert(alert: Alert, *, workspace: Workspace) -> CaseScript:
         text=script_text(
             alert.case, candidate=candidate, baseline=baseline, alerted=_alerted(alert)
         ),
-        notes=tuple(text for text in (after.note, note) if text),
+        notes=tuple(text for text in (after_note, note) if text),
     )
+
+
+def _candidate(
+    side: RecordedSide, *, present: CaseOrder, executor: Executor
+) -> tuple[CapturedCase, str]:
+    """Return the graphs of the code that the run stored, else those of the present code."""
+    if side.order is None:
+        return executor.graphs(present), side.note
+    try:
+        return executor.graphs(side.order), side.note
+    except ExecutorError as error:
+        # Its files may need others that no run stored.
+        return executor.graphs(present), f"the first bad run has the present code: {error}"
 
 
 def _baseline(side: RecordedSide, *, executor: Executor) -> tuple[CapturedCase | None, str]:

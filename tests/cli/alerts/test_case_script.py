@@ -180,6 +180,25 @@ def test_a_note_says_why_a_side_is_missing(
     assert result.stderr.splitlines()[-1] == words
 
 
+def test_a_candidate_that_does_not_run_as_stored_has_the_present_code(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
+    after = stored(terminal, "run-b", {"workload": {"config": {"passes": 3}}})
+
+    def use(executor: FakeExecutor, _python: Path) -> None:
+        def graphs(order: CaseOrder) -> CapturedCase:
+            if order.workload.config.get("passes") == 3:
+                raise ExecutorError(f"no script of {order.case.key}: it broke")
+            return graphs_of(order)
+
+        executor.graphs = graphs  # type: ignore[method-assign]
+
+    terminal.on_executor = use
+    result, script, _ = exported(terminal, None, after)
+    assert "Candidate" in script
+    assert result.stderr == words
+
+
 def test_kept_files_are_unpacked_where_they_were(terminal: Terminal) -> None:
     config = terminal.folder / "hud.toml"
     text = config.read_text().replace(
