@@ -170,7 +170,7 @@ def plural(number: int, noun: str) -> str:
         return noun
     if noun.endswith("y") and noun[-2] not in "aeiou":
         return f"{noun[:-1]}ies"
-    return f"{noun}es" if noun.endswith(("s", "ch")) else f"{noun}s"
+    return f"{noun}es" if noun.endswith(("s", "ch", "sh", "x", "z")) else f"{noun}s"
 
 
 def counted(number: int, noun: str) -> str:
