@@ -154,7 +154,7 @@ def graphs_of(request: LaunchRequest) -> CapturedCase:
         subject,
         case=case,
         options=None if is_uncompiled(case) else script_arguments(case, request.workload),
-        environment=request.workload.compile.environment,
+        settings=request.workload.compile,
     )
 
 

@@ -21,7 +21,8 @@ class CapturedCase(JsonRecord):
     """The graphs of one iteration of a case, and what torch runs them with.
 
     `options` is the text of torch.compile's arguments, None for eager code. `autocast` is the text
-    of its dtype. `environment` is set before torch is imported.
+    of its dtype. `environment` is set before torch is imported. `sdpa` names the SDPBackend of
+    compiled code, and is empty for that of torch.
     """
 
     torch_version: str
@@ -30,3 +31,4 @@ class CapturedCase(JsonRecord):
     autocast: str
     num_threads: int
     environment: Mapping[str, str] = field(default_factory=dict)
+    sdpa: str = ""

@@ -41,6 +41,7 @@ import torch
 import torch.fx._pytree as fx_pytree
 import torch.utils._pytree as pytree
 from torch import device, inf, nan
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 NoneType = type(None)
 DEVICE = "$device"
@@ -58,8 +59,11 @@ STUDENT = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 ALERT = $alert
 
 
-def tensor(dtype, sizes, strides, low, high, mean, sd, needs_grad):
-    """Return a tensor with values from `low` to `high`, of floating-point ones normal ones."""
+def tensor(dtype, sizes, strides, low, high, mean, sd, needs_grad, dynamic=None):
+    """Return a tensor with values from `low` to `high`, of floating-point ones normal ones.
+
+    `dynamic` has the dimensions that torch.compile is not to take as constants.
+    """
     made = torch.empty_strided(sizes, strides, dtype=dtype, device=DEVICE)
     with torch.no_grad():
         if dtype is torch.bool:
@@ -70,6 +74,12 @@ def tensor(dtype, sizes, strides, low, high, mean, sd, needs_grad):
             made.copy_(torch.randn(sizes, dtype=torch.complex64))
         else:
             made.copy_(torch.randint(int(low), int(high) + 1, sizes))
+    if dynamic is not None:
+        for dimension in range(made.dim()):
+            if dimension in dynamic:
+                torch._dynamo.maybe_mark_dynamic(made, dimension)
+            else:
+                torch._dynamo.mark_static(made, dimension)
     return made.requires_grad_(needs_grad)
 
 ''')
@@ -79,6 +89,7 @@ _SIDE = Template("""\
         "inputs": [$inputs],
         "options": $options,
         "environment": $environment,
+        "attention": "$attention",
     },
 """)
 _MAIN = '''\
@@ -102,6 +113,11 @@ def autocast():
     if AUTOCAST is None:
         return contextlib.nullcontext()
     return torch.autocast(DEVICE, dtype=AUTOCAST)
+
+
+def attention(name):
+    """Choose the attention of what is compiled meanwhile."""
+    return sdpa_kernel(getattr(SDPBackend, name)) if name else contextlib.nullcontext()
 
 
 def timed(call, number):
@@ -128,7 +144,9 @@ def launch(names):
             compiled = [torch.compile(function, **side["options"]) for function in functions]
             calls[name + " compiled"] = compiled, inputs
     for label, call in calls.items():
-        shortest_s = min(timed(call, 1)["wall"] for _ in range(NUM_WARMUPS))
+        name, _, kind = label.partition(" ")
+        with attention(SIDES[name]["attention"] if kind == "compiled" else ""):
+            shortest_s = min(timed(call, 1)["wall"] for _ in range(NUM_WARMUPS))
         numbers[label] = max(1, math.ceil(SAMPLE_S / shortest_s))
     samples = {label: [] for label in calls}
     end = time.perf_counter() + BUDGET_S
@@ -314,6 +332,7 @@ def _side(side: CapturedCase, *, name: str, graphs: str) -> str:
         inputs=", ".join(_inputs(graphs, number) for number in numbers),
         options=side.options,
         environment=repr(environment),
+        attention=side.sdpa,
     )
 
 

@@ -7,17 +7,19 @@ ones. With values of equal chance within a range, activations grew from layer to
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from compile_hud.db.records.results import Case
+from compile_hud.models_zoo.catalog.spec import CompileSettings
+from compile_hud.runner.measure.compile.own_settings import SDPA_BACKENDS, applied_while_compiling
 from compile_hud.runner.measure.subject import AUTOCAST_DTYPES, Subject
 from compile_hud.runner.protocol.graphs import CapturedCase, CapturedGraph
 
 _KNOWN = frozenset(("torch", "device", "inf", "nan", "NoneType", "fx_pytree", "pytree", "math"))
-
 
 # The namespaces of operators that torch itself registers.
 _NAMESPACES = frozenset(("aten", "prim", "prims", "quantized", "mkldnn", "onednn", "inductor"))
@@ -32,13 +34,17 @@ def captured_case(
     *,
     case: Case,
     options: Mapping[str, Any] | None,
-    environment: Mapping[str, str],
+    settings: CompileSettings,
 ) -> CapturedCase:
     """Return the graphs of one iteration; `options` go to torch.compile, None for eager code.
 
-    Raises NoScriptError, and any error of the model.
+    Raises NoScriptError, UnknownSettingError, and any error of the model.
     """
-    graphs = _captured(subject)
+    if options is None:
+        graphs = _captured(subject, is_dynamic=None)
+    else:
+        with applied_while_compiling(settings, inputs=subject.inputs):
+            graphs = _captured(subject, is_dynamic=options.get("dynamic"))
     if not graphs:
         raise NoScriptError("torch.compile got no graph of it")
     if options is not None and not isinstance(options.get("backend"), str):
@@ -49,35 +55,78 @@ def captured_case(
         options=None if options is None else repr(dict(options)),
         autocast=str(AUTOCAST_DTYPES.get(case.dtype)),
         num_threads=subject.device.num_threads,
-        environment=environment,
+        environment=settings.environment,
+        sdpa=SDPA_BACKENDS[settings.sdpa].name if settings.sdpa else "",
     )
 
 
-def _captured(subject: Subject) -> list[CapturedGraph]:
-    calls: list[tuple[torch.fx.GraphModule, tuple[str, ...]]] = []
+def _captured(subject: Subject, *, is_dynamic: bool | None) -> list[CapturedGraph]:
+    calls: list[tuple[torch.fx.GraphModule, list[str]]] = []
 
     def backend(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         # An error here would come out as one of the compiler.
-        calls.append((module, tuple(map(_input_text, inputs))))
+        calls.append((module, _input_texts(module, inputs)))
         forward: Callable[..., Any] = module.forward
         return forward
 
     torch._dynamo.reset()
-    subject.step(torch.compile(subject.model, backend=backend))()
+    subject.step(torch.compile(subject.model, backend=backend, dynamic=is_dynamic))()
     torch._dynamo.reset()
-    return [_captured_graph(module, inputs) for module, inputs in calls]
+    return [_captured_graph(module, texts) for module, texts in calls]
 
 
-def _captured_graph(module: torch.fx.GraphModule, inputs: tuple[str, ...]) -> CapturedGraph:
+def _captured_graph(module: torch.fx.GraphModule, texts: list[str]) -> CapturedGraph:
+    _read_sizes_of_tensors(module.graph, texts)
     code = module.graph.python_code("self")
-    foreign = sorted({*(set(code.globals) - _KNOWN), *_foreign_operators(module)})
+    needed = {name for name, value in code.globals.items() if not _is_known(name, value)}
+    foreign = sorted({*needed, *_foreign_operators(module)})
     if foreign:
         raise NoScriptError(f"a graph needs more than torch: {', '.join(foreign)}")
     attributes = [name for name, _ in (*module.named_parameters(), *module.named_buffers())]
     if attributes or any(name for name, _ in module.named_children()):
         raise NoScriptError("a graph has modules or tensors of its own")
     body = "".join(f"    {line}\n" if line else "\n" for line in code.src.strip().splitlines())
-    return CapturedGraph(code=body, inputs=inputs)
+    return CapturedGraph(code=body, inputs=tuple(texts))
+
+
+def _is_known(name: str, value: object) -> bool:
+    """Return whether a script has the global `name` with this value."""
+    return name in _KNOWN or getattr(builtins, name, None) is value
+
+
+def _read_sizes_of_tensors(graph: torch.fx.Graph, texts: list[str]) -> None:
+    """Replace inputs that are sizes of other inputs, and remove their texts.
+
+    torch.compile takes a number of a script as a constant, and its tensor would be static.
+    """
+    inputs = _placeholders(graph)
+    sizes = {
+        size.node.expr: (node, dimension)
+        for node in inputs
+        for dimension, size in enumerate(_sizes(node))
+        if _is_dynamic(size)
+    }
+    for number, node in reversed(list(enumerate(inputs))):
+        value = node.meta.get("example_value")
+        source = sizes.get(value.node.expr) if _is_dynamic(value) else None
+        if source is not None:
+            with graph.inserting_after(inputs[-1]):
+                node.replace_all_uses_with(graph.call_method("size", source))
+            graph.erase_node(node)
+            del texts[number]
+
+
+def _placeholders(graph: torch.fx.Graph) -> list[torch.fx.Node]:
+    return [node for node in graph.nodes if node.op == "placeholder"]
+
+
+def _sizes(node: torch.fx.Node) -> tuple[Any, ...]:
+    value = node.meta.get("example_value")
+    return tuple(value.shape) if isinstance(value, torch.Tensor) else ()
+
+
+def _is_dynamic(size: Any) -> bool:
+    return isinstance(size, torch.SymInt) and size.node.maybe_as_int() is None
 
 
 def _foreign_operators(module: torch.fx.GraphModule) -> set[str]:
@@ -91,14 +140,32 @@ def _foreign_operators(module: torch.fx.GraphModule) -> set[str]:
     return {name for name in operators if name.partition(".")[0] not in _NAMESPACES}
 
 
-def _input_text(value: object) -> str:
+def _input_texts(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> list[str]:
+    nodes = _placeholders(module.graph)
+    dynamic = [
+        tuple(number for number, size in enumerate(_sizes(node)) if _is_dynamic(size))
+        for node in nodes
+    ]
+    if not any(dynamic):
+        return [_input_text(value) for value in inputs]
+    return [
+        _input_text(value, dynamic=dimensions)
+        for value, dimensions in zip(inputs, dynamic, strict=True)
+    ]
+
+
+def _input_text(value: object, *, dynamic: tuple[int, ...] | None = None) -> str:
+    if isinstance(value, torch.SymInt):
+        # Its conversion to a number would be a guard that makes the size a constant.
+        return repr(value.node.hint)
     if not isinstance(value, torch.Tensor):
-        return repr(int(value)) if isinstance(value, torch.SymInt | int) else repr(value)
+        return repr(value)
     low, high = _range_of(value)
     sizes, strides = (tuple(map(int, numbers)) for numbers in (value.shape, value.stride()))
     mean, sd = _moments_of(value)
-    figures = f"{low!r}, {high!r}, {mean!r}, {sd!r}"
-    return f"tensor({value.dtype}, {sizes}, {strides}, {figures}, {value.requires_grad})"
+    figures = f"{low!r}, {high!r}, {mean!r}, {sd!r}, {value.requires_grad}"
+    marks = "" if dynamic is None else f", {dynamic}"
+    return f"tensor({value.dtype}, {sizes}, {strides}, {figures}{marks})"
 
 
 def _finite(plain: torch.Tensor) -> torch.Tensor:

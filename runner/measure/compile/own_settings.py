@@ -12,7 +12,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from compile_hud.models_zoo.catalog.spec import CompileSettings, near_names
 
-_SDPA: Mapping[str, SDPBackend] = {
+# The backends by the word of a variant.
+SDPA_BACKENDS: Mapping[str, SDPBackend] = {
     "math": SDPBackend.MATH,
     "flash": SDPBackend.FLASH_ATTENTION,
     "efficient": SDPBackend.EFFICIENT_ATTENTION,
@@ -108,7 +109,7 @@ def applied_while_compiling(
             torch._dynamo.mark_dynamic(inputs[name], dimension % inputs[name].dim())
     with ExitStack() as stack:
         if settings.sdpa:
-            stack.enter_context(sdpa_kernel(_SDPA[settings.sdpa]))
+            stack.enter_context(sdpa_kernel(SDPA_BACKENDS[settings.sdpa]))
         yield
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import re
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch._dynamo.testing import CompileCounter
 
 from compile_hud.db.records.results import Dtype, Phase
 from compile_hud.models_zoo.catalog.spec import CompileSettings
@@ -27,6 +29,7 @@ from compile_hud.runner.release.script_text import AlertedChange, script_text
 from tests.support.builders import make_case
 from tests.support.nightly import daily_first
 
+NO_SETTINGS = CompileSettings()
 INDUCTOR = {"backend": "inductor", "mode": "default", "dynamic": None, "fullgraph": False}
 
 
@@ -64,6 +67,26 @@ class Foreign(nn.Module):
         return result
 
 
+class Plain(nn.Module):
+    """A model with an attribute of a tensor, values set in it, and a shape that is computed."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = (x.T @ x).clone()
+        y[0] = 1.0
+        y[1:, -1] += abs(-2)
+        return y.mT.reshape(math.floor(y.shape[0] / 2), -1).real
+
+
+class Attention(nn.Module):
+    """A model that reads the sizes of its input."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, length, width = x.shape
+        heads = x.view(batch, length, 4, width // 4).transpose(1, 2)
+        mixed = nn.functional.scaled_dot_product_attention(heads, heads, heads)
+        return mixed.transpose(1, 2).reshape(batch, length, width)
+
+
 class Layers(nn.Module):
     """A model of one layer that is passed several times."""
 
@@ -84,7 +107,7 @@ def captured(
     phase: Phase = Phase.INFERENCE,
     dtype: Dtype = Dtype.FP32,
     options: Mapping[str, Any] | None = None,
-    environment: Mapping[str, str] | None = None,
+    settings: CompileSettings = NO_SETTINGS,
 ) -> CapturedCase:
     subject = Subject(
         model=model.train(phase is Phase.TRAINING),
@@ -97,7 +120,7 @@ def captured(
     if phase is Phase.TRAINING:
         subject.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     case = make_case("net", phase=phase, dtype=dtype, device="cpu")
-    return captured_case(subject, case=case, options=options, environment=environment or {})
+    return captured_case(subject, case=case, options=options, settings=settings)
 
 
 def script(
@@ -111,6 +134,25 @@ def script(
     case = make_case("net", phase=phase, dtype=dtype, device="cpu")
     candidate = captured(model, inputs, phase=phase, dtype=dtype, options=options)
     return script_text(case, candidate=candidate)
+
+
+# It prints whether each kind of code calls the fused attention.
+_ATTENTION_USED = """\
+    side = SIDES["candidate"]
+    (graph,), (inputs,) = side["graphs"], [make() for make in side["inputs"]]
+    used = {}
+    for kind in ("eager", "compiled"):
+        function = graph()
+        if kind == "compiled":
+            function = torch.compile(function, **side["options"])
+            with attention(side["attention"]), torch.no_grad():
+                function(*inputs)
+        with torch.no_grad(), torch.profiler.profile() as profile:
+            function(*inputs)
+        names = [event.name for event in profile.events()]
+        used[kind] = any("flash_attention" in name for name in names)
+    print(json.dumps(used))
+"""
 
 
 def inputs() -> dict[str, torch.Tensor]:
@@ -159,6 +201,16 @@ def test_autocast_and_shapes_are_those_of_the_case(tmp_path: Path) -> None:
     assert run(text, tmp_path)
 
 
+def test_what_python_has_is_in_the_script() -> None:
+    case = captured(Plain(), {"x": torch.randn(8, 4)})
+    names: dict[str, Any] = {"__name__": "script"}
+    exec(script_text(make_case("net", device="cpu"), candidate=case), names)  # noqa: S102
+    side = names["SIDES"]["candidate"]
+    (graph,), (inputs,) = side["graphs"], [make() for make in side["inputs"]]
+    (answer,) = graph()(*inputs)
+    torch.testing.assert_close(answer, Plain()(*inputs))
+
+
 def test_operators_that_torch_lacks_are_refused() -> None:
     with pytest.raises(NoScriptError, match="hud_test_script"):
         script(Foreign(), {"x": torch.ones(3)})
@@ -192,10 +244,70 @@ def test_equal_graphs_are_written_once_and_each_side_has_its_options() -> None:
     assert [text.count(f"'mode': '{mode}'") for mode in ("default", "max-autotune")] == [1, 1]
 
 
+@pytest.mark.parametrize(
+    ("settings", "is_dynamic", "dimensions"),
+    [
+        (CompileSettings(mark_dynamic={"x": (0, -2)}), None, "(0, 1)"),
+        (CompileSettings(mark_dynamic={"x": (1,)}), None, "(1,)"),
+        (NO_SETTINGS, True, "(0, 1, 2)"),
+    ],
+)
+def test_sizes_that_a_variant_leaves_open_are_open_in_the_script(
+    settings: CompileSettings, *, is_dynamic: bool | None, dimensions: str
+) -> None:
+    options = {**INDUCTOR, "backend": "eager", "dynamic": is_dynamic}
+    case = captured(Attention(), {"x": torch.randn(3, 8, 16)}, options=options, settings=settings)
+    text = script_text(make_case("net", device="cpu"), candidate=case)
+    assert f", False, {dimensions})" in text
+    names: dict[str, Any] = {"__name__": "script"}
+    exec(compile(text, "script.py", "exec"), names)  # noqa: S102
+    (graph,) = names["SIDES"]["candidate"]["graphs"]
+    (inputs,) = (make() for make in names["SIDES"]["candidate"]["inputs"])
+    assert len(inputs) == 1
+    torch._dynamo.reset()
+    counter = CompileCounter()
+    compiled = torch.compile(graph(), backend=counter, dynamic=is_dynamic)
+    compiled(*inputs)
+    longer = torch.cat([inputs[0], inputs[0]], dim=1)
+    (answer,) = compiled(longer)
+    assert counter.frame_count == 1
+    assert answer.shape == longer.shape
+    torch._dynamo.reset()
+
+
+def test_weights_of_a_dynamic_case_are_static() -> None:
+    options = {**INDUCTOR, "backend": "eager", "dynamic": True}
+    case = captured(Layers(1), {"x": torch.randn(5, 64)}, options=options)
+    marks = sorted(text.rpartition(", (")[2] for graph in case.graphs for text in graph.inputs)
+    assert marks == ["))", "))", "0,))"]
+
+
+def test_a_case_without_open_sizes_has_no_marks() -> None:
+    case = captured(Layers(1), {"x": torch.randn(5, 64)}, options=INDUCTOR)
+    assert all(text.endswith((", True)", ", False)")) for text in case.graphs[0].inputs)
+
+
+def test_compiled_code_has_the_attention_of_the_variant(tmp_path: Path) -> None:
+    case = captured(
+        Attention(),
+        {"x": torch.randn(3, 8, 16)},
+        options=INDUCTOR,
+        settings=CompileSettings(sdpa="math"),
+    )
+    text = script_text(make_case("net", device="cpu"), candidate=case)
+    # Eager code takes the fused attention, and compiled code none.
+    text = text.replace("    main()\n", _ATTENTION_USED)
+    used = json.loads(run(text, tmp_path))
+    assert used == {"eager": True, "compiled": False}
+
+
 @pytest.mark.nightly
 def test_another_environment_has_launches_of_its_own(tmp_path: Path) -> None:
     inputs, model = {"x": torch.randn(4, 64)}, Layers(1)
-    sides = [captured(model, inputs, environment={"HUD_SIDE": name}) for name in ("a", "b")]
+    sides = [
+        captured(model, inputs, settings=CompileSettings(environment={"HUD_SIDE": name}))
+        for name in ("a", "b")
+    ]
     text = script_text(make_case("net", device="cpu"), candidate=sides[1], baseline=sides[0])
     answer = json.loads(run(text, tmp_path, "--json"))
     assert set(answer["medians_s"]) == {"baseline eager", "candidate eager"}
