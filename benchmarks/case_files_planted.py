@@ -30,8 +30,8 @@ from benchmarks.startup import RESULTS, describe_machine
 
 # 1: first version.
 SCHEMA_VERSION = 1
-# Nine nights show the noise, and three the change; a small one needs some more.
-NUM_GOOD, MIN_BAD, MAX_BAD = 9, 3, 7
+# Two weeks show the noise, and three the change; a small one needs some more.
+NUM_GOOD, MIN_BAD, MAX_BAD = 14, 3, 7
 NUM_PASSES = 10
 VARIANT = "tuned"
 # Vectors of the options' change: half as wide as AVX-512.
@@ -318,7 +318,7 @@ def _count(incidents: Collection[Mapping[str, Any]], name: str) -> int:
     return sum(bool(incident[name]) for incident in incidents)
 
 
-def _without_alert(incident: Incident) -> dict[str, Any]:
+def _without_figures(incident: Incident) -> dict[str, Any]:
     flags = dict.fromkeys(("is_inside", "is_overlapping", "is_verified"), False)
     return {**asdict(incident), "metric": None, "alert": None, "script": None, **flags}
 
@@ -344,20 +344,35 @@ def main() -> int:
         cache_compiler(folder / "compiler")
         alerts = run_nights(folder, incidents) if incidents else {}
         for incident in incidents:
-            if incident.model in alerts:
-                answer = reproduce(
-                    incident,
-                    alert=alerts[incident.model],
-                    folder=folder,
-                    python=python,
-                    launches=options.launches,
-                )
-            else:
-                answer = _without_alert(incident)
+            answer = _answer(
+                incident,
+                alert=alerts.get(incident.model),
+                folder=folder,
+                python=python,
+                launches=options.launches,
+            )
             done.append(answer)
             sys.stderr.write(f"{json.dumps(answer)}\n")
             _write(options.output, done, machine=machine)
     return 0
+
+
+def _answer(
+    incident: Incident,
+    *,
+    alert: Mapping[str, Any] | None,
+    folder: Path,
+    python: Path,
+    launches: int,
+) -> dict[str, Any]:
+    """Return the figures of an incident; one without an alert or a script has none."""
+    if alert is None:
+        return _without_figures(incident)
+    try:
+        return reproduce(incident, alert=alert, folder=folder, python=python, launches=launches)
+    except RuntimeError as error:
+        known = {"metric": alert["metric"], "alert": _figures(alert), "error": str(error)}
+        return _without_figures(incident) | known
 
 
 def _write(path: Path, incidents: list[dict[str, Any]], *, machine: Mapping[str, Any]) -> None:
