@@ -106,7 +106,8 @@ def interval_text(measurement: Measurement | None) -> str:
         len(measurement.samples) == 1 and measurement.interval[0] == measurement.interval[1]
     ):
         return "-"
-    return " .. ".join(quantity(end, unit=measurement.unit) for end in measurement.interval)
+    low, high = (quantity(end, unit=measurement.unit) for end in measurement.interval)
+    return f"[{low}, {high}]"
 
 
 def mode_text(result: CaseResult) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from compile_hud.app.data.page_records import MachineMove, RunPage
-from compile_hud.app.ui.format import percent, percent_interval, scale_for
+from compile_hud.app.ui.format import percent, scale_for
 from compile_hud.app.ui.html import (
     WARNINGS_COLUMN,
     Cell,
@@ -19,6 +19,7 @@ from compile_hud.app.ui.html import (
 from compile_hud.app.ui.urls import run_url, series_url
 from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.records.summaries import ResultSummary
+from compile_hud.db.shared.text import percent_interval
 
 MOVED = "moved"
 _CAUTION = (

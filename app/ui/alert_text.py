@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from compile_hud.app.ui.format import change_text, duration, moment, percent_interval
+from compile_hud.app.ui.format import change_text, duration, moment
 from compile_hud.app.ui.theme import VERDICT_STYLES
 from compile_hud.app.ui.urls import DEFAULT_SERIES_METRIC, OUTCOME, series_url
 from compile_hud.db.records.alerts import MASKED, VANISHED, Alert, alert_bounds, began, state_word
 from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.records.results import Case, Verdict
-from compile_hud.db.shared.text import short_revision, with_kind
+from compile_hud.db.shared.text import percent_interval, short_revision, with_kind
 
 # The title of the bounds of an alert that is no regression.
 _BETTER_WORDS = {"last good": "last before", "first bad": "first better"}

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta, tzinfo
 from compile_hud.app import clock
 from compile_hud.db.records.metrics import speedup_name
 from compile_hud.db.records.summaries import MeasurementSummary
-from compile_hud.db.shared.text import signed, significant
+from compile_hud.db.shared.text import percent_interval, signed, significant
 
 _STEPS: dict[str, tuple[tuple[float, str], ...]] = {
     "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")),
@@ -192,12 +192,6 @@ def exact_times(*times_s: float) -> list[str]:
 def percent(value_pct: float) -> str:
     """Return a change with its sign and one decimal, as the terminal and messages do: `+21.3 %`."""
     return f"{signed(value_pct)} %"
-
-
-def percent_interval(interval_pct: tuple[float, float]) -> str:
-    """Return the interval of a change, `[+19.8, +22.9] %`."""
-    low, high = interval_pct
-    return f"[{signed(low)}, {signed(high)}] %"
 
 
 def duration(seconds: float) -> str:

@@ -134,6 +134,12 @@ def signed_percent(share: float, *, decimals: int = 1) -> str:
     return f"{signed(100 * share, decimals=decimals)} %"
 
 
+def percent_interval(interval_pct: tuple[float, float]) -> str:
+    """Return the interval of a change, `[+19.8, +22.9] %`."""
+    low, high = interval_pct
+    return f"[{signed(low)}, {signed(high)}] %"
+
+
 def markdown_code(text: str, *, limit: int = MAX_MARKDOWN_NAME) -> str:
     """Return `text` as code of one line in which nothing is markup, cut to `limit` characters."""
     signs = shortened(one_line(text), limit=limit)

@@ -13,7 +13,7 @@ from compile_hud.app.components.trend.window import thinned_indices
 from compile_hud.app.data.page_records import EnvironmentChange, SeriesPage
 from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.app.ui.charts import samples_spec
-from compile_hud.app.ui.format import Scale, moment, outcome_label, percent_interval, scale_for
+from compile_hud.app.ui.format import Scale, moment, outcome_label, scale_for
 from compile_hud.app.ui.legend import LegendItem
 from compile_hud.app.ui.urls import OUTCOME
 from compile_hud.db.alerts.annotations import Annotation
@@ -21,7 +21,13 @@ from compile_hud.db.records.alerts import DRIFT, Alert, AlertState, began
 from compile_hud.db.records.metrics import METRICS, metric_label
 from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.summaries import MeasurementSummary, Sample, TrendPoint
-from compile_hud.db.shared.text import KIND_WORDS, counted_of, one_line, shortened
+from compile_hud.db.shared.text import (
+    KIND_WORDS,
+    counted_of,
+    one_line,
+    percent_interval,
+    shortened,
+)
 
 _LABEL_LENGTH = 60
 # There may be many, and the list below has the whole text of each.

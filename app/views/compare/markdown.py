@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from compile_hud.app.ui.format import percent_interval
 from compile_hud.app.ui.share import code, summary_text
 from compile_hud.app.ui.theme import VERDICT_STYLES
 from compile_hud.app.views.compare.records import ComparedRow, ComparePage
 from compile_hud.app.views.compare.tables import change_of, name_of
 from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.records.results import Run, Verdict
-from compile_hud.db.shared.text import counted
+from compile_hud.db.shared.text import counted, percent_interval
 
 _MAX_ROWS = 10
 

@@ -20,7 +20,6 @@ from compile_hud.app.ui.format import (
     Scale,
     column_scale,
     outcome_label,
-    percent_interval,
     scale_for,
 )
 from compile_hud.app.ui.urls import KernelDiffState, kernel_diff_url, run_url, series_url
@@ -28,6 +27,7 @@ from compile_hud.app.views.compare.records import ComparedRow, ComparePage, Leve
 from compile_hud.app.views.compare.tables import change_of, name_of
 from compile_hud.db.records.metrics import METRICS, metric_label
 from compile_hud.db.records.results import Case, Run
+from compile_hud.db.shared.text import percent_interval
 
 _WHY_WIDTH = 340
 _CHANGE_HELP = "candidate / baseline - 1 at the same machine speed"

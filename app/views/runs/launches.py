@@ -170,7 +170,7 @@ def _cell(value: Any, *, scale: Scale) -> Cell:
     if not numbers:
         text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
         return Cell(text=text, style="prose")
-    shown = " .. ".join(scale.number(number) for number in numbers)
+    shown = ", ".join(scale.number(number) for number in numbers)
     if len(numbers) > _NUM_SHOWN_READINGS:
         limits = f"{scale.number(min(numbers))} to {scale.number(max(numbers))}"
         return Cell(text=limits, title=f"{counted(len(numbers), 'reading')}: {shown}")

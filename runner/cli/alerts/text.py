@@ -19,7 +19,13 @@ from compile_hud.db.records.triage import (
     is_set,
 )
 from compile_hud.db.shared.model_sources import ModelCodeDiff
-from compile_hud.db.shared.text import counted, one_line, short_revision, signed_us
+from compile_hud.db.shared.text import (
+    counted,
+    one_line,
+    percent_interval,
+    short_revision,
+    signed_us,
+)
 from compile_hud.runner.alerting.alert_kernels import CauseKernels
 from compile_hud.runner.analysis.confirmation.confirmation import conclusion_text
 from compile_hud.runner.analysis.confirmation.verdict import Method
@@ -98,9 +104,7 @@ def print_next_decision(alerts: Sequence[Alert]) -> None:
 
 def _interval(alert: Alert) -> str:
     """Return the 95 % interval of the change, `-` without one."""
-    if alert.interval_pct is None:
-        return "-"
-    return " .. ".join(map(percent, alert.interval_pct))
+    return "-" if alert.interval_pct is None else percent_interval(alert.interval_pct)
 
 
 def print_alert(
@@ -161,7 +165,7 @@ def _what_changed(alert: Alert, *, last: str) -> str:
     if alert.change_pct is not None:
         change += f", {percent(alert.change_pct)}"
     if alert.interval_pct is not None:
-        change += " ({} to {})".format(*map(percent, alert.interval_pct))
+        change += f" {percent_interval(alert.interval_pct)}"
     return change
 
 

@@ -6,7 +6,13 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
 from compile_hud.db.records.metrics import metric_label
-from compile_hud.db.shared.text import counted, markdown_code, signed_percent, signed_us
+from compile_hud.db.shared.text import (
+    counted,
+    markdown_code,
+    percent_interval,
+    signed_percent,
+    signed_us,
+)
 from compile_hud.runner.analysis.comparison.measurements import CHANGED
 from compile_hud.runner.analysis.comparison.runs import CaseComparison, has_failure
 from compile_hud.runner.analysis.kernels.change_classes import ChangeKind
@@ -82,8 +88,10 @@ def _head(comparison: CommitComparison, floor: float, link: str) -> list[str]:
 def _cells(row: CaseComparison) -> tuple[str, ...]:
     comparison = row.comparison
     interval = "-"
-    if comparison.low is not None and comparison.high is not None:
-        interval = f"{signed_percent(comparison.low - 1)} .. {signed_percent(comparison.high - 1)}"
+    low, high = comparison.low, comparison.high
+    # A count has no interval: both ends are the ratio.
+    if low is not None and high is not None and low != high:
+        interval = percent_interval((100 * (low - 1), 100 * (high - 1)))
     verdict = str(comparison.verdict)
     return (
         markdown_code(row.case.key),

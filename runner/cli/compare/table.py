@@ -10,7 +10,14 @@ from compile_hud.db.records.metrics import METRICS, metric_label
 from compile_hud.db.records.results import Run, Verdict
 from compile_hud.db.shared.model_code import MODEL_COMMITS, code_changes
 from compile_hud.db.shared.model_sources import ModelCodeDiff
-from compile_hud.db.shared.text import counted, one_line, plain, shortened, signed_percent
+from compile_hud.db.shared.text import (
+    counted,
+    one_line,
+    percent_interval,
+    plain,
+    shortened,
+    signed_percent,
+)
 from compile_hud.runner.analysis.comparison.measurements import CALM, CHANGED
 from compile_hud.runner.analysis.comparison.resolution import (
     noise_text,
@@ -153,7 +160,7 @@ def _cells(row: CaseComparison, *, is_normalised: bool) -> tuple[str, ...]:
     low, high = comparison.low, comparison.high
     # A count has no interval: both ends are the ratio.
     if low is not None and high is not None and low != high:
-        interval = f"{signed_percent(low - 1)} .. {signed_percent(high - 1)}"
+        interval = percent_interval((100 * (low - 1), 100 * (high - 1)))
     return (
         row.case.key,
         metric_label(row.metric),

@@ -18,7 +18,6 @@ from compile_hud.app.ui.format import (
     moment,
     outcome_label,
     percent,
-    percent_interval,
     quantity,
     scale_for,
     significant,
@@ -156,10 +155,6 @@ def test_a_ratio_has_no_space_before_its_unit() -> None:
 )
 def test_a_change_carries_its_sign(change: float, text: str) -> None:
     assert percent(change) == text
-
-
-def test_the_interval_of_a_change_carries_signs() -> None:
-    assert percent_interval((-1.26, 4.0)) == "[-1.3, +4.0] %"
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from compile_hud.db.shared.text import (
     listed,
     none_of,
     one_line,
+    percent_interval,
     plain,
     printable,
     signed,
@@ -53,6 +54,10 @@ def test_typed_text_becomes_one_line(text: str, line: str) -> None:
 )
 def test_what_rounds_to_zero_has_no_sign(change: float, text: str) -> None:
     assert signed_percent(change) == text
+
+
+def test_the_interval_of_a_change_carries_signs() -> None:
+    assert percent_interval((-1.26, 4.0)) == "[-1.3, +4.0] %"
 
 
 def test_decimals_say_where_it_is_rounded() -> None:

@@ -84,7 +84,7 @@ def test_a_table_says_what_changed_worst_first(words: SnapshotAssertion) -> None
     table = [line for line in lines if line.startswith("| ")]
     assert len(table) == 4
     assert "<code>bert&#47;inference" in table[2]
-    assert " | 10.0 ms | 12.0 ms | +20.0 % | +15.0 % .. +25.0 % | \u2581\u2581\u2588 | " in table[2]
+    assert " | 10.0 ms | 12.0 ms | +20.0 % | [+15.0, +25.0] % | \u2581\u2581\u2588 | " in table[2]
     assert table[2].endswith(" | **regression** | <code>confirmed</code> |")
     assert "vit" in table[3]
 

@@ -24,11 +24,11 @@ IMPORTED: dict[str, Any] = {IMPORTED_DETAILS: {}}
 @pytest.mark.parametrize(
     ("samples", "interval", "text"),
     [
-        ((0.01, 0.02, 0.03), (0.01, 0.03), "10.0 ms .. 30.0 ms"),
-        ((0.01, 0.01), (0.01, 0.01), "10.0 ms .. 10.0 ms"),
+        ((0.01, 0.02, 0.03), (0.01, 0.03), "[10.0 ms, 30.0 ms]"),
+        ((0.01, 0.01), (0.01, 0.01), "[10.0 ms, 10.0 ms]"),
         ((0.01,), (0.01, 0.01), "-"),
         # What follows from several measurements is one number with an interval.
-        ((0.02,), (0.01, 0.03), "10.0 ms .. 30.0 ms"),
+        ((0.02,), (0.01, 0.03), "[10.0 ms, 30.0 ms]"),
     ],
 )
 def test_a_number_stands_with_its_interval_where_it_has_one(
