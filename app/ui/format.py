@@ -182,13 +182,6 @@ def microseconds(time_s: float) -> str:
     return f"{round(1e6 * time_s, 1) + 0.0:,.1f}"
 
 
-def exact_times(*times_s: float) -> list[str]:
-    """Return times in the unit of the longest: `7.064 ms`, and `812.4 us` below a millisecond."""
-    if max(times_s, default=0.0) < 1e-3:
-        return [f"{microseconds(time_s)} us" for time_s in times_s]
-    return [f"{1e3 * time_s:,.3f} ms" for time_s in times_s]
-
-
 def percent(value_pct: float) -> str:
     """Return a change with its sign and one decimal, as the terminal and messages do: `+21.3 %`."""
     return f"{signed(value_pct)} %"

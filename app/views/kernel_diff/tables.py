@@ -19,7 +19,7 @@ from compile_hud.app.components.table.columns import (
     VerdictColumn,
     data_table,
 )
-from compile_hud.app.ui.format import Scale, exact_times, local_moment, microseconds, percent
+from compile_hud.app.ui.format import Scale, local_moment, microseconds, percent
 from compile_hud.app.ui.html import (
     Cell,
     HtmlColumn,
@@ -121,13 +121,12 @@ def side_table(page: DiffPage) -> str:
 
 
 def headline(page: DiffPage) -> str:
-    """Return both times, and their difference and its two parts in microseconds that add up."""
+    """Return both times, their difference and its two parts, in microseconds that add up."""
     change = percent(100 * page.change_s / page.baseline_s) if page.baseline_s else ""
-    before, after = exact_times(page.baseline_s, page.candidate_s)
     num_changed = sum(row.verdict is not Verdict.UNCHANGED for row in page.rows)
     cards = (
-        (f"baseline, {page.basis}", Cell(text=before)),
-        (f"candidate, {page.basis}", Cell(text=after)),
+        (f"baseline, {page.basis}", _tile(microseconds(page.baseline_s))),
+        (f"candidate, {page.basis}", _tile(microseconds(page.candidate_s))),
         ("difference", _tile(signed_us(page.change_s), note=change)),
         (
             "explained",

@@ -57,6 +57,8 @@ UNEXPLAINED_CAPTION = "Unexplained: kernels are timed under the profiler, latenc
 # With more cases the page has a choice of the model first: the browser is slow with a list of
 # thousands.
 _MAX_CASES = 60
+# A run with its time and revision, and the key of a case, are shown whole.
+_RUN_WIDTH, _CASE_WIDTH = 380, 460
 UNLIKE_TEXT = (
     "The environments of the two runs differ in facts that affect times. Contributions of kernels"
     " include their effect; the matching does not depend on it."
@@ -155,12 +157,13 @@ def show_choices(
     }
     sides = (page.baseline, page.candidate)
     models = {side.case.model for side in sides if side.case}
-    with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
-        if any(len(_measured(side)) > _MAX_CASES for side in sides):
-            _choose_model(page, models)
-        for name, side in zip(SIDES, sides, strict=True):
+    if any(len(_measured(side)) > _MAX_CASES for side in sides):
+        _choose_model(page, models)
+    for name, side in zip(SIDES, sides, strict=True):
+        with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
             _choose_side(name, side, labels=labels, cases=_cases_of(side, models))
-        link_button("Swap sides", kernel_diff_url(swapped(state)))
+            if name == SIDES[-1]:
+                link_button("Swap sides", kernel_diff_url(swapped(state)))
 
 
 def show_diff_share(page: DiffPage, state: KernelDiffState) -> None:
@@ -304,7 +307,7 @@ def _choose_side(
         options=list(labels),
         value=side.run.id,
         format_func=lambda run_id: labels.get(run_id, run_id),
-        width=300,
+        width=_RUN_WIDTH,
     )
     choose(
         f"{title}: case",
@@ -312,7 +315,7 @@ def _choose_side(
         options=["", *cases],
         value=side.case_key,
         format_func=lambda key: key or "choose one",
-        width=300,
+        width=_CASE_WIDTH,
     )
 
 

@@ -130,8 +130,8 @@ def test_the_parts_of_the_headline_add_up(
     page = open_page("kernel-diff", **NIGHTS)
     assert not page.exception
     text = text_of(page)
-    assert "baseline, latency 7.000 ms" in text
-    assert "candidate, latency 7.800 ms" in text
+    assert "baseline, latency 7,000.0 us" in text
+    assert "candidate, latency 7,800.0 us" in text
     assert "difference +800.0 us +11.4 %" in text
     # The fused kernel 800 us, and Python 800 us: one of them was disturbed.
     assert texts_of(page, "tile") == words

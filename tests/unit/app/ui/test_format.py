@@ -13,7 +13,6 @@ from compile_hud.app.ui.format import (
     column_scale,
     duration,
     estimate,
-    exact_times,
     local_moment,
     moment,
     outcome_label,
@@ -137,11 +136,6 @@ def test_the_least_of_a_column_has_digits() -> None:
     assert column_scale("share", [1e-9, 1.0]).unit == "%"
     assert column_scale("parsecs", [1e-9, 1.0]) == Scale(1.0, "parsecs")
     assert column_scale("s", []) == Scale(1.0, "s")
-
-
-def test_levels_are_reported_in_one_unit_that_suits_the_longest() -> None:
-    assert exact_times(812.44e-6, 0.0009) == ["812.4 us", "900.0 us"]
-    assert exact_times(812.44e-6, 0.0070641) == ["0.812 ms", "7.064 ms"]
 
 
 def test_a_ratio_has_no_space_before_its_unit() -> None:
