@@ -11,7 +11,7 @@ from compile_hud.app.ui.alert_text import AlertText
 from compile_hud.db.alerts.annotations import Annotation
 from compile_hud.db.records.alerts import Alert, Event
 from compile_hud.db.records.findings import Finding
-from compile_hud.db.records.kernels import Kernel, Profile
+from compile_hud.db.records.kernels import Kernel, KernelTotals, Profile
 from compile_hud.db.records.notifications import Severity
 from compile_hud.db.records.results import Case, Run
 from compile_hud.db.records.summaries import (
@@ -136,13 +136,13 @@ class KernelsPage:
 
     `kernels` are those of the result, the longest first. `profile_problem` is the reason why a
     stored profile cannot be read, `noise` the reason why its times are uncertain. `cases` are those
-    of the run that have kernels. `has_trace` tells whether the trace is stored, `has_traces`
-    whether the dashboard has a folder of traces.
+    of the run that have kernels, if no result is chosen. `has_trace` tells whether the trace is
+    stored, `has_traces` whether the dashboard has a folder of traces.
     """
 
     run: Run
     result: ResultSummary | None
-    cases: tuple[Case, ...]
+    cases: tuple[tuple[Case, KernelTotals], ...] = ()
     kernels: tuple[Kernel, ...] = ()
     profile: Profile | None = None
     profile_problem: str = ""

@@ -9,6 +9,7 @@ One short transaction a call. All functions raise StoreLocked, StoreTooNew and S
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from compile_hud.db.records.kernels import (
     KernelPoint,
     KernelRun,
     KernelSource,
+    KernelTotals,
     ProfiledResult,
 )
 from compile_hud.db.records.triage import ONGOING
@@ -95,6 +97,33 @@ def load_results_with_kernels(store: Store, run_id: str) -> frozenset[str]:
     query = select(KernelTable.c.result_id).where(KernelTable.c.result_id.in_(select(last.c.id)))
     with store.read() as connection:
         return frozenset(connection.execute(query.distinct()).scalars())
+
+
+def load_kernel_totals(store: Store, run_id: str) -> Mapping[str, KernelTotals]:
+    """Return the kernels of each result of a run that has any, by the id of the result.
+
+    `run_id` is a whole id.
+    """
+    last = last_results(CaseResultTable.c.run_id == run_id)
+    query = select(
+        KernelTable.c.result_id, KernelTable.c.label, KernelTable.c.count, KernelTable.c.total_s
+    ).where(KernelTable.c.result_id.in_(select(last.c.id)))
+    rows = defaultdict(list)
+    with store.read() as connection:
+        for row in connection.execute(query):
+            rows[row.result_id].append(row)
+    return {result_id: _totals(kernels) for result_id, kernels in rows.items()}
+
+
+def _totals(rows: Sequence[Any]) -> KernelTotals:
+    longest = max(rows, key=lambda row: (row.total_s, row.label))
+    return KernelTotals(
+        num_kernels=len(rows),
+        num_calls=math.fsum(row.count for row in rows),
+        total_s=math.fsum(row.total_s for row in rows),
+        longest=longest.label,
+        longest_s=longest.total_s,
+    )
 
 
 def find_kernels(

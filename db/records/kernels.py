@@ -155,6 +155,17 @@ class Kernel(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KernelTotals:
+    """The kernels of a result in sum: calls and seconds of one iteration, and the longest one."""
+
+    num_kernels: int
+    num_calls: float
+    total_s: float
+    longest: str
+    longest_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KernelSource(JsonRecord):
     """Generated code, stored once for all kernels that have it.
 

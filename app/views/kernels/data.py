@@ -13,8 +13,8 @@ from compile_hud.app.ui.code import Script
 from compile_hud.db.errors import NotFoundError, RecordError
 from compile_hud.db.queries.kernels import (
     load_kernel_points,
+    load_kernel_totals,
     load_kernels,
-    load_results_with_kernels,
     load_sources,
 )
 from compile_hud.db.queries.results import load_result_summaries
@@ -97,9 +97,9 @@ def _kernels_page(at: StoreVersion, run_id: str, case_key: str) -> KernelsPage:
     store = at.store
     run = load_run(store, run_id)
     results = load_result_summaries(store, run.id)
-    having = load_results_with_kernels(store, run.id)
-    cases = tuple(item.case for item in results if item.id in having)
     if not case_key:
+        totals = load_kernel_totals(store, run.id)
+        cases = tuple((item.case, totals[item.id]) for item in results if item.id in totals)
         return KernelsPage(run=run, result=None, cases=cases)
     result = next((item for item in results if item.case.key == case_key), None)
     if result is None:
@@ -109,7 +109,6 @@ def _kernels_page(at: StoreVersion, run_id: str, case_key: str) -> KernelsPage:
     return KernelsPage(
         run=run,
         result=result,
-        cases=cases,
         kernels=kernels,
         profile=profile,
         profile_problem=problem,

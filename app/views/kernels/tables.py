@@ -11,15 +11,17 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from compile_hud.app.ui.format import column_scale, quantity, roofline_text
+from compile_hud.app.data.page_records import KernelsPage
+from compile_hud.app.ui.format import column_scale, microseconds, quantity, roofline_text
 from compile_hud.app.ui.html import Cell, HtmlColumn, long_table, table
-from compile_hud.app.ui.urls import KernelsState, kernel_url_id
+from compile_hud.app.ui.urls import KernelsState, kernel_url_id, kernels_url
 from compile_hud.app.views.kernels.counters import counter_columns
 from compile_hud.db.records.kernel_counters import COUNTERS
 from compile_hud.db.records.kernels import (
     CALL_LINES,
     MODULES,
     Kernel,
+    KernelTotals,
     Origin,
     call_lines_of,
     modules_of,
@@ -49,6 +51,16 @@ ORIGIN_COLUMNS = (
 )
 
 
+_CASE_COLUMNS = (
+    HtmlColumn(label="case"),
+    HtmlColumn(label="kernels", title="rows of the table of kernels", is_number=True),
+    HtmlColumn(label="calls", title="an iteration", is_number=True),
+    HtmlColumn(label="kernel time (us)", title="an iteration", is_number=True),
+    HtmlColumn(label="longest kernel"),
+    HtmlColumn(label="of the kernel time", is_number=True),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class KernelNumber:
     """A column of the table of kernels that has numbers: its key, and its heading with unit."""
@@ -65,6 +77,26 @@ class KernelsTable:
     frame: pd.DataFrame
     numbers: tuple[KernelNumber, ...]
     ids: tuple[str, ...]
+
+
+def case_table(page: KernelsPage) -> Markup:
+    """Return a row for each case of the run that has kernels; its link opens them."""
+    rows = [
+        (
+            Cell(text=case.key, href=kernels_url(page.run.id, case_key=case.key), style="wraps"),
+            Cell(text=str(totals.num_kernels)),
+            Cell(text=significant(totals.num_calls)),
+            Cell(text=microseconds(totals.total_s)),
+            Cell(text=shown(totals.longest), title=totals.longest, style="symbol"),
+            Cell(text=_share_text(totals)),
+        )
+        for case, totals in page.cases
+    ]
+    return table(_CASE_COLUMNS, rows, label="cases with kernels")
+
+
+def _share_text(totals: KernelTotals) -> str:
+    return f"{100 * totals.longest_s / totals.total_s:.0f} %" if totals.total_s else "-"
 
 
 def kernel_id(kernel: Kernel) -> str:

@@ -21,8 +21,6 @@ from compile_hud.app.data.commands import repro
 from compile_hud.app.data.page_records import KernelsPage
 from compile_hud.app.ui.code import HighlightedCode, code_of
 from compile_hud.app.ui.html import (
-    Cell,
-    HtmlColumn,
     banner,
     caption,
     collapsible,
@@ -30,10 +28,9 @@ from compile_hud.app.ui.html import (
     heading,
     key_values,
     note,
-    table,
     two_columns,
 )
-from compile_hud.app.ui.urls import KernelsState, kernels_url, parse_kernels
+from compile_hud.app.ui.urls import KernelsState, parse_kernels
 from compile_hud.app.views.kernels.breakdown import (
     header_facts,
     no_trace_text,
@@ -50,6 +47,7 @@ from compile_hud.app.views.kernels.figures import (
 )
 from compile_hud.app.views.kernels.table_view import draw_table, row_id
 from compile_hud.app.views.kernels.tables import (
+    case_table,
     counter_table,
     find_kernel,
     kernel_facts,
@@ -107,11 +105,7 @@ def _show_cases(page: KernelsPage) -> None:
         return
     st.html(run_path(page.run.id))
     st.html(heading(f"Kernels of run {page.run.id}"))
-    rows = [
-        (Cell(text=case.key, href=kernels_url(page.run.id, case_key=case.key)),)
-        for case in page.cases
-    ]
-    st.html(table((HtmlColumn(label="case"),), rows, label="cases with kernels"))
+    st.html(case_table(page))
 
 
 def _show_nothing(page: KernelsPage) -> None:

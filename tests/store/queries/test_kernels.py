@@ -16,6 +16,7 @@ from compile_hud.db.queries.kernels import (
     find_kernels,
     load_kernel_points,
     load_kernel_runs,
+    load_kernel_totals,
     load_kernels,
     load_locations,
     load_results_with_kernels,
@@ -139,6 +140,17 @@ def test_results_that_have_kernels_are_known(store: Store) -> None:
     ingest(store, make_result("without", run=make_run("run-2")))
     assert load_results_with_kernels(store, "run-1") == {"result-1"}
     assert load_results_with_kernels(store, "run-2") == frozenset()
+
+
+def test_kernels_of_each_result_are_summed(store: Store) -> None:
+    ingest(store, result_with(ADD, GEMM))
+    ingest(store, make_result("without", run=make_run("run-2")))
+    totals = load_kernel_totals(store, "run-1")["result-1"]
+    assert (totals.num_kernels, totals.longest) == (2, GEMM.label)
+    assert totals.num_calls == pytest.approx(ADD.count + GEMM.count)
+    assert totals.total_s == pytest.approx(ADD.total_s + GEMM.total_s)
+    assert totals.longest_s == pytest.approx(GEMM.total_s)
+    assert load_kernel_totals(store, "run-2") == {}
 
 
 def test_a_kernel_is_followed_over_the_runs_of_its_case(store: Store) -> None:
