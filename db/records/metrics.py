@@ -627,6 +627,19 @@ def result_latencies(measured: Collection[str], *, speedup_method: str = "") -> 
     return f"eager_latency{clock}_s", f"latency{clock}_s"
 
 
+def column_latencies(
+    measured: Iterable[Collection[str]], *, methods: Collection[str]
+) -> tuple[str, str]:
+    """Return the metrics of eager and of the variant for a table with one clock.
+
+    `measured` has the metrics of each result, and `methods` are those of the speedups. Without a
+    speedup it is the CPU time, as it is when a later result has one.
+    """
+    if methods:
+        return speedup_latencies(methods)
+    return result_latencies({name for names in measured for name in names})
+
+
 def latency_name(latencies: Iterable[str]) -> str:
     """Return the heading of these metrics of a latency: `latency`, with its clock if not wall."""
     of_cpu = [name == "latency_cpu_s" for name in latencies]

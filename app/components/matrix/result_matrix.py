@@ -39,7 +39,12 @@ from compile_hud.app.ui.format import (
 from compile_hud.app.ui.html import Cell, HtmlColumn, Note
 from compile_hud.app.ui.urls import run_url, series_url
 from compile_hud.db.records.alerts import Alert, AlertState
-from compile_hud.db.records.metrics import METRICS, metric_label, speedup_latencies
+from compile_hud.db.records.metrics import (
+    METRICS,
+    column_latencies,
+    metric_label,
+    speedup_latencies,
+)
 from compile_hud.db.records.results import Case, Outcome, Verdict
 from compile_hud.db.records.summaries import LatestCell, MeasurementSummary
 from compile_hud.db.records.triage import missing_cases, worsening, worst_first
@@ -446,12 +451,11 @@ def _shown_metric(variant: str, metric: str, cells: Sequence[LatestCell]) -> str
     if variant != "eager" or metric != "speedup":
         return metric
     taken = [cell.summary.measurements.get("speedup") for cell in cells]
-    _, latency = speedup_latencies(item.method for item in taken if item is not None)
-    is_measured = any(
-        latency in cell.summary.measurements
-        for cell in cells
-        if cell.summary.case.variant == variant
+    measured = [cell.summary.measurements for cell in cells if cell.summary.case.variant == variant]
+    _, latency = column_latencies(
+        measured, methods=[item.method for item in taken if item is not None]
     )
+    is_measured = any(latency in measurements for measurements in measured)
     return latency if is_measured else "latency_s"
 
 

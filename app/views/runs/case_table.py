@@ -19,7 +19,7 @@ from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.app.ui.format import Scale, column_scale, outcome_label, quantity, speedup_label
 from compile_hud.app.ui.urls import FINDINGS, run_url, series_url
 from compile_hud.db.records.alerts import Alert
-from compile_hud.db.records.metrics import METRICS, metric_label, speedup_latencies
+from compile_hud.db.records.metrics import METRICS, column_latencies, metric_label
 from compile_hud.db.records.results import Case, Outcome, RunState, Verdict
 from compile_hud.db.records.summaries import ResultSummary
 from compile_hud.db.records.triage import worst_first
@@ -145,9 +145,12 @@ def _identity(case: Case, page: RunPage, dimensions: Sequence[str]) -> tuple[obj
 
 
 def _clocks(results: Sequence[ResultSummary]) -> dict[str, str]:
-    """Return the latencies on the clock of the speedups, by those on the wall clock."""
+    """Return the latencies on the clock of the table, by those on the wall clock."""
     taken = [result.measurements.get("speedup") for result in results]
-    eager, latency = speedup_latencies(item.method for item in taken if item is not None)
+    eager, latency = column_latencies(
+        [result.measurements for result in results],
+        methods=[item.method for item in taken if item is not None],
+    )
     return {"eager_latency_s": eager, "latency_s": latency}
 
 

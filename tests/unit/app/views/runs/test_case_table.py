@@ -67,6 +67,20 @@ def test_numbers_have_one_unit_a_column_and_intervals_its_scale() -> None:
     assert {"latency, 95 % (ms)", "speedup, 95 %"} <= set(row)
 
 
+def test_a_latency_has_one_clock_before_and_after_the_first_speedup() -> None:
+    latencies = {"latency_s": 0.012, "latency_cpu_s": 0.011}
+    eager = result_summary(make_case(mode="eager"), values=latencies)
+    compiled = result_summary(values={**latencies, "eager_latency_cpu_s": 0.022, "speedup": 2.0})
+    speedup = replace(compiled.measurements["speedup"], method="ratio of CPU time")
+    compiled = replace(compiled, measurements={**compiled.measurements, "speedup": speedup})
+    for results in ([eager], [eager, compiled]):
+        rows = rows_of(run_page(results))
+        assert [row["latency (CPU time) (ms)"] for row in rows] == ["11.0"] * len(results)
+        assert "latency (ms)" not in rows[0]
+    wall = rows_of(run_page([result_summary(values={"latency_s": 0.012})]))
+    assert wall[0]["latency (ms)"] == "12.0"
+
+
 def test_a_case_opens_and_its_history_is_a_click_away() -> None:
     failed = result_summary(make_case("vit"), outcome=Outcome.FAILED)
     table = case_table(run_page([failed, result_summary(values={"latency_s": 0.01})]))
