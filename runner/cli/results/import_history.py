@@ -14,6 +14,7 @@ import click
 
 from compile_hud.db.shared.text import counted
 from compile_hud.runner.cli.echo import echo
+from compile_hud.runner.cli.exit_codes import EXIT_USAGE
 from compile_hud.runner.cli.help.examples import ExampleCommand
 from compile_hud.runner.cli.option_types import DateTimeType, NearestChoice, StoredText
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
@@ -34,7 +35,7 @@ _RARE_COLLECTIONS = (200_000, 10, 100)
     "import",
     cls=ExampleCommand,
     exit_codes={
-        1: "A file could not be read; the others are stored.",
+        EXIT_USAGE: "A file was refused; the others are stored.",
     },
     examples=(
         "hud import nightly.json.gz",
@@ -115,12 +116,12 @@ def import_(
                 "changing_machines": len(changing),
             }
         )
-        sys.exit(int(bool(errors)))
+        sys.exit(EXIT_USAGE if errors else 0)
     if changing and not any(report.runner_spans.changing for report in reports):
         echo(_changing_text(changing))
     if any(report.results.num_new or report.results.num_changed for report in reports):
         echo("`hud detect` judges what is new, `hud up` shows it")
-    sys.exit(int(bool(errors)))
+    sys.exit(EXIT_USAGE if errors else 0)
 
 
 @contextmanager

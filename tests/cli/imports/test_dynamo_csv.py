@@ -192,7 +192,7 @@ def test_a_broken_csv_is_one_error_with_its_line(
 ) -> None:
     (terminal.folder / "broken.csv").write_text(text)
     result = terminal.hud("import", "broken.csv")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     (error,) = result.stderr.splitlines()
     assert error.startswith(f"hud: broken.csv:{line}: ")
     assert error == words
@@ -278,7 +278,7 @@ def test_a_file_of_which_all_is_skipped_names_the_first_too(
 ) -> None:
     write_lines(terminal.folder / "records.json", [{"model": "odd"}, {"model": "odder"}])
     result = terminal.hud("import", "records.json")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert result.stderr == words
 
 
@@ -332,7 +332,7 @@ def test_a_file_that_is_missing_is_reported_by_name_and_the_others_are_stored(
     write_lines(terminal.folder / "records.json", [make_record()])
     (terminal.folder / "folder").mkdir()
     done = terminal.hud("import", "missing.json", "folder", "missing.csv", "records.json")
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert done.stderr.splitlines() == words
     assert len(runs(terminal)) == 1
 
@@ -347,9 +347,9 @@ def test_a_file_with_a_run_of_the_future_is_refused(
         "its newest run starts at {} 00:00 UTC, more than a day after now (2026-03-02 02:30 UTC)"
     )
     done = terminal.hud("import", "ahead.json")
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert done.stderr == words
     done = terminal.hud("import", "untimed.json", "--at", "2026-03-04")
-    assert (done.exit_code, message.format("2026-03-04") in done.stderr) == (1, True)
+    assert (done.exit_code, message.format("2026-03-04") in done.stderr) == (2, True)
     assert runs(terminal) == []
     assert terminal.hud("import", "untimed.json", "--at", "2026-03-03").exit_code == 0

@@ -145,7 +145,7 @@ def test_a_session_of_another_form_is_an_error_of_the_file(
     session = pytest_session(**fields)
     (terminal.folder / "session.json").write_text(f"\n{json.dumps(session)}")
     done = terminal.hud("import", "session.json")
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert "session.json:2: " in done.stderr
     assert runs(terminal) == []
 
@@ -157,4 +157,4 @@ def test_a_session_may_be_larger_than_any_record(terminal: Terminal) -> None:
     text = (terminal.folder / "session.json").read_text()
     (terminal.folder / "cut.json").write_text(text[: len(text) // 2])
     done = terminal.hud("import", "cut.json")
-    assert (done.exit_code, "cut off" in done.stderr) == (1, True)
+    assert (done.exit_code, "cut off" in done.stderr) == (2, True)

@@ -104,7 +104,7 @@ def test_a_timestamp_of_hundreds_of_digits_is_refused(terminal: Terminal) -> Non
     result = terminal.hud("import", str(path))
     # Any other exception would have passed.
     assert isinstance(result.exception, SystemExit)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
 
 
 def test_a_record_whose_variant_is_another_mode_is_skipped(
@@ -350,7 +350,7 @@ def test_a_broken_file_is_one_error_with_its_line_and_leaves_nothing(
     (terminal.folder / "broken.json").write_text(f"{good}\n{good}\n{text}")
     write_lines(terminal.folder / "good.json", [make_record(night=1)])
     result = terminal.hud("import", "broken.json", "good.json")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     (error,) = result.stderr.splitlines()
     assert error.startswith(f"hud: broken.json:{line}: ")
     assert error == words
@@ -366,7 +366,7 @@ def test_an_invalid_time_is_reported_with_its_line(
         records = [make_record(), make_record(timestamp=broken)]
         write_lines(terminal.folder / "records.json", records)
         result = terminal.hud("import", "records.json")
-        assert result.exit_code == 1
+        assert result.exit_code == 2
         assert result.stderr == words
 
 
@@ -396,7 +396,7 @@ def test_packed_files_that_are_cut_off_are_one_error(
     packed = gzip.compress(json.dumps([make_record()] * 100).encode())
     (terminal.folder / "cut.json.gz").write_bytes(packed[: len(packed) // 2])
     result = terminal.hud("import", "cut.json.gz")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert result.stderr == words
     (terminal.folder / "latin.json").write_bytes(b'{"model": "\xfcber"}')
     assert "no UTF-8 text" in terminal.hud("import", "latin.json").stderr
@@ -406,7 +406,7 @@ def test_errors_in_json_stand_next_to_what_was_imported(terminal: Terminal) -> N
     (terminal.folder / "broken.json").write_text("{")
     write_lines(terminal.folder / "good.json", [make_record()])
     result = terminal.hud("import", "broken.json", "good.json", "--json")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     document = json.loads(result.stdout)
     assert [item["file"] for item in document["errors"]] == ["broken.json"]
     assert [item["file"] for item in document["files"]] == ["good.json"]
@@ -477,7 +477,7 @@ def test_a_file_without_a_row_is_an_error_next_to_the_others(
     (terminal.folder / name).write_text(content)
     write_lines(terminal.folder / "good.json", [make_record()])
     result = terminal.hud("import", name, "good.json")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert f" {format_name} " in result.stderr
     assert result.stderr == words
     assert result.stdout.startswith("good.json: 1 row ")
@@ -491,7 +491,7 @@ def test_a_file_whose_rows_are_all_skipped_is_an_error(
 ) -> None:
     write_lines(terminal.folder / "records.json", [content])
     result = terminal.hud("import", "records.json")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert f" {name} " in result.stderr
     assert result.stderr == words
 
