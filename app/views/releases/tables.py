@@ -16,7 +16,12 @@ from compile_hud.app.ui.urls import (
 )
 from compile_hud.db.records.metrics import metric_label
 from compile_hud.runner.analysis.comparison.runs import OUTCOME, CaseComparison
-from compile_hud.runner.analysis.release.markdown import change_cells
+from compile_hud.runner.analysis.release.markdown import (
+    MEAN_COLUMNS,
+    MEAN_NUMBERS,
+    change_cells,
+    mean_cells,
+)
 from compile_hud.runner.analysis.release.report import NamedCluster, ReleaseReport
 from compile_hud.runner.analysis.release.runs import MachinePair, ReleaseRuns
 from compile_hud.runner.analysis.release.sign_off import JudgedPair
@@ -70,6 +75,13 @@ def machine_table(report: ReleaseReport) -> Markup:
         for pair in report.pairs
     ]
     return table(columns, rows, label="machines") if len(rows) > 1 else Markup()
+
+
+def mean_table(report: ReleaseReport) -> Markup:
+    """Return the mean changes of each mode, "" without any."""
+    columns = [HtmlColumn(label=name, is_number=name in MEAN_NUMBERS) for name in MEAN_COLUMNS]
+    rows = [[Cell(text=text) for text in mean_cells(mean)] for mean in report.means]
+    return table(columns, rows, label="mean changes") if rows else Markup()
 
 
 def cluster_table(named: NamedCluster) -> str:

@@ -15,6 +15,7 @@ from compile_hud.app.views.releases.tables import (
     cluster_table,
     improvement_table,
     machine_table,
+    mean_table,
     open_table,
     release_label,
     side_table,
@@ -29,6 +30,10 @@ _COMMANDS = (
 _TEXT = (
     "A release measures every case of a suite under two toolchains, with launches in turn, and says"
     " whether one may replace the other."
+)
+MEAN_CAPTION = (
+    "Geometric means. The interval is that of measuring the same cases again; worse and better"
+    " count cases that changed by themselves."
 )
 CAPTION = (
     "The launches of both toolchains alternated. At most 1 change in 50 is called one by chance."
@@ -93,6 +98,10 @@ def _show(page: ReleasePage, runs: ReleaseRuns, releases: tuple[ReleaseRuns, ...
             command=page.command,
         )
     )
+    if means := mean_table(report):
+        st.html(heading("All cases of a mode", level=2))
+        st.html(means)
+        st.html(caption(MEAN_CAPTION))
     for number, named in enumerate(report.clusters, start=1):
         st.html(heading(f"{number}. {named.text}", level=2))
         st.html(cluster_table(named))

@@ -29,6 +29,7 @@ from compile_hud.db.records.metrics import METRICS, Direction
 from compile_hud.db.records.results import CaseResult, Measurement, Verdict
 from compile_hud.db.shared.text import counted
 from compile_hud.runner.analysis.comparison.cpu_clocks import CPU, WALL, judge_paired_clocks
+from compile_hud.runner.analysis.comparison.log_change import LogChange
 from compile_hud.runner.analysis.comparison.measurements import (
     EQUIVALENCE_ERROR,
     FAMILY_ERROR,
@@ -73,7 +74,9 @@ class PairStandard:
     """The strictness for a pair: the floor and the half-width that is narrow enough.
 
     The error is divided by the looks and by the cases that are judged together. If the time of
-    `num_changed` of them has changed, each may err as much more (multiple_testing.py).
+    `num_changed` of them has changed, each may err as much more (multiple_testing.py). In the same
+    way `changed_other_p` is the largest p-value of another metric that has changed in some case, 0
+    for none.
     """
 
     fail_above: float = DEFAULT_FAIL_ABOVE
@@ -81,6 +84,7 @@ class PairStandard:
     num_looks: int = 1
     num_cases: int = 1
     num_changed: int = 1
+    changed_other_p: float = 0.0
 
     @property
     def max_time_p(self) -> float:
@@ -121,7 +125,11 @@ def compare_pair(
         judgement = Judgement(
             floor=floor_of(name, standard.fail_above),
             noise=_pair_noise(name, device=baseline.case.device),
-            max_p=standard.max_time_p if name == main else standard.max_other_p / share,
+            max_p=(
+                standard.max_time_p
+                if name == main
+                else max(standard.max_other_p / share, standard.changed_other_p)
+            ),
             max_equivalence_p=EQUIVALENCE_ERROR / standard.num_looks,
             shared_by=_shared_by(standard, num_metrics=0 if name == main else share),
         )
@@ -136,6 +144,19 @@ def compare_pair(
     if baseline.case.device == "cpu":
         comparisons |= judge_paired_clocks(comparisons)
     return [_with_levels(row, levels) for row in rows_of(pair, comparisons)]
+
+
+def pair_change(pair: Pair, metric: str) -> LogChange | None:
+    """Return the change of `metric`, None unless both sides have it in pairs of launches."""
+    calm = _calm_levels(pair, metric) if pair.measurements(metric) else None
+    if calm is None:
+        return None
+    judgement = Judgement(
+        floor=DEFAULT_FAIL_ABOVE, noise=_pair_noise(metric, device=pair.baseline.case.device)
+    )
+    return compare_log_ratios(
+        np.log(calm[1] / calm[0]), direction=METRICS[metric].direction, judgement=judgement
+    ).change
 
 
 def _shared_by(standard: PairStandard, *, num_metrics: int) -> str:

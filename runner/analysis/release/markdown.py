@@ -11,14 +11,22 @@ from typing import Any
 
 from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.records.results import Run
-from compile_hud.db.shared.text import counted, markdown_code, signed, signed_percent
+from compile_hud.db.shared.text import (
+    counted,
+    markdown_code,
+    percent_interval,
+    signed_percent,
+)
 from compile_hud.runner.analysis.comparison.runs import OUTCOME, CaseComparison
+from compile_hud.runner.analysis.release.mean_changes import MeanChange
 from compile_hud.runner.analysis.release.report import NamedCluster, ReleaseReport
 from compile_hud.runner.analysis.release.sign_off import JudgedPair
 from compile_hud.runner.analysis.repro import case_options, command_line
 
 # The longest cluster of an issue that a person reads.
 _MAX_CASES = 20
+MEAN_COLUMNS = ("mode", "metric", "change", "95 % interval", "cases", "worse", "better")
+MEAN_NUMBERS = frozenset(("change", "cases", "worse", "better"))
 _HEAD = ("case", "metric", "change", "95 % interval")
 
 
@@ -34,6 +42,8 @@ def release_markdown(report: ReleaseReport) -> str:
     ]
     if report.commits_url:
         lines += ["", f"Commits of torch between them: {report.commits_url}"]
+    if report.means:
+        lines += ["", *_mean_lines(report.means)]
     for number, cluster in enumerate(report.clusters, start=1):
         lines += ["", *_cluster_lines(cluster, number=number, report=report)]
     for what, items in (
@@ -60,8 +70,22 @@ def change_cells(row: CaseComparison) -> tuple[str, str]:
     change = signed_percent(comparison.ratio - 1)
     if comparison.low is None or comparison.high is None:
         return change, ""
-    low, high = (signed(100 * (end - 1)) for end in (comparison.low, comparison.high))
-    return change, f"{low} to {high} %"
+    return change, percent_interval((100 * (comparison.low - 1), 100 * (comparison.high - 1)))
+
+
+def mean_cells(mean: MeanChange) -> tuple[str, ...]:
+    """Return the cells of MEAN_COLUMNS."""
+    change = signed_percent(mean.ratio - 1)
+    interval = percent_interval((100 * (mean.low - 1), 100 * (mean.high - 1)))
+    return (
+        mean.variant,
+        metric_label(mean.metric),
+        change,
+        interval if mean.low < mean.high else "",
+        str(mean.num_cases),
+        str(mean.num_worse),
+        str(mean.num_better),
+    )
 
 
 def repro_line(report: ReleaseReport, item: JudgedPair) -> str:
@@ -100,6 +124,16 @@ def _cluster_lines(named: NamedCluster, *, number: int, report: ReleaseReport) -
         yield f"{counted(len(named.items) - _MAX_CASES, 'more case')} not shown."
     yield ""
     yield f"Measure again: {markdown_code(repro_line(report, named.representative), limit=400)}"
+
+
+def _mean_lines(means: Sequence[MeanChange]) -> Iterator[str]:
+    yield "Geometric means over all cases of a mode:"
+    yield ""
+    yield _line(MEAN_COLUMNS)
+    yield _line(["---:" if name in MEAN_NUMBERS else "---" for name in MEAN_COLUMNS])
+    for mean in means:
+        variant, *cells = mean_cells(mean)
+        yield _line((markdown_code(variant), *cells))
 
 
 def _side(run: Run) -> str:

@@ -24,6 +24,7 @@ from compile_hud.runner.analysis.release.clusters import (
     find_clusters,
 )
 from compile_hud.runner.analysis.release.factors import FINDING, case_factors
+from compile_hud.runner.analysis.release.mean_changes import MeanChange, mean_changes
 from compile_hud.runner.analysis.release.runs import MachinePair, measured_cases, state_of
 from compile_hud.runner.analysis.release.sign_off import (
     JudgedPair,
@@ -74,6 +75,7 @@ class NamedCluster:
 class ReleaseReport:
     """Runs with launches in turn, judged together; `pairs` has those of each machine.
 
+    `means` are the changes over all cases of a variant.
     `environment` has the facts that differ, by name: those of the baseline and the candidate, on
     the first machine where they do.
     """
@@ -83,6 +85,7 @@ class ReleaseReport:
     judged: tuple[JudgedPair, ...]
     clusters: tuple[NamedCluster, ...]
     sign_off: SignOff
+    means: tuple[MeanChange, ...]
     environment: Mapping[str, Sequence[Any]]
 
     @property
@@ -169,6 +172,7 @@ def release_report(pairs: Sequence[DocumentPair]) -> ReleaseReport:
             num_clusters=len(clusters),
             standard=standard,
         ),
+        means=mean_changes(judged),
         environment={
             name: values
             for item in reversed(runs)

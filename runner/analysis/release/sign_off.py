@@ -182,10 +182,12 @@ def judge(pair: Pair, standard: PairStandard) -> JudgedPair:
 def judge_together(pairs: Sequence[Pair], *, standard: PairStandard) -> list[JudgedPair]:
     """Return `pairs` with their rows, at the false discovery rate over all cases of `standard`."""
     alone = [judge(pair, standard) for pair in pairs]
-    num_changed = count_changed(alone, standard=standard)
-    if num_changed <= standard.num_changed:
-        return alone
-    return [judge(pair, replace(standard, num_changed=num_changed)) for pair in pairs]
+    together = replace(
+        standard,
+        num_changed=max(standard.num_changed, count_changed(alone, standard=standard)),
+        changed_other_p=changed_other_p(alone, standard=standard),
+    )
+    return alone if together == standard else [judge(pair, together) for pair in pairs]
 
 
 def count_changed(judged: Sequence[JudgedPair], *, standard: PairStandard) -> int:
@@ -196,6 +198,18 @@ def count_changed(judged: Sequence[JudgedPair], *, standard: PairStandard) -> in
     adjusted = [min(1.0, 2 * standard.num_looks * value) for value in known]
     limit = discovery_limit(adjusted, rate=FAMILY_ERROR)
     return max(1, sum(value <= limit for value in adjusted))
+
+
+def changed_other_p(judged: Sequence[JudgedPair], *, standard: PairStandard) -> float:
+    """Return the largest p-value at which a metric other than the time has changed, 0 for none."""
+    known = [_other_p_values(item) for item in judged]
+    # A case that is not measured yet has as many metrics as the others, in which nothing changed.
+    num_metrics = max(map(len, known), default=0)
+    values = [value for item in known for value in item]
+    num_absent = num_metrics * max(0, standard.num_cases - len(known))
+    adjusted = [min(1.0, 2 * standard.num_looks * value) for value in values]
+    limit = discovery_limit([*adjusted, *[1.0] * num_absent], rate=FAMILY_ERROR)
+    return max((p for p, a in zip(values, adjusted, strict=True) if a <= limit), default=0.0)
 
 
 def sign_off(
@@ -250,6 +264,11 @@ def size_of(row: CaseComparison | None) -> float:
 def _p_value(item: JudgedPair) -> float:
     change = None if item.time is None else item.time.comparison.change
     return 1.0 if change is None else change.p_value
+
+
+def _other_p_values(item: JudgedPair) -> list[float]:
+    changes = [row.comparison.change for row in item.rows if row is not item.time]
+    return [change.p_value for change in changes if change is not None]
 
 
 def _is_clear(row: CaseComparison) -> bool:

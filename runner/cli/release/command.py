@@ -13,7 +13,10 @@ from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.records.results import Run
 from compile_hud.db.shared.text import counted_of
 from compile_hud.runner.analysis.release.markdown import (
+    MEAN_COLUMNS,
+    MEAN_NUMBERS,
     change_cells,
+    mean_cells,
     release_markdown,
     repro_line,
 )
@@ -120,6 +123,12 @@ def _show(report: ReleaseReport) -> None:
     echo(f"machine   {', '.join(report.machines)}")
     if report.commits_url:
         echo(f"commits   {report.commits_url}")
+    if report.means:
+        echo("")
+        print_table(
+            [Column(name=name, is_number=name in MEAN_NUMBERS) for name in MEAN_COLUMNS],
+            rows=[mean_cells(mean) for mean in report.means],
+        )
     columns = [
         Column(name="case"),
         Column(name="metric"),

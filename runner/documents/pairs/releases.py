@@ -11,8 +11,10 @@ from compile_hud.db.records.json_fields import time_to_json
 from compile_hud.db.records.results import Run
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.release.markdown import repro_line
+from compile_hud.runner.analysis.release.mean_changes import MeanChange
 from compile_hud.runner.analysis.release.report import (
     DocumentPair,
+    NamedCluster,
     ReleaseReport,
     release_report,
 )
@@ -105,20 +107,8 @@ def release_json(report: ReleaseReport) -> dict[str, Any]:
             {"name": name, "baseline": before, "candidate": after}
             for name, (before, after) in report.environment.items()
         ],
-        "clusters": [
-            {
-                "text": named.text,
-                "conditions": [
-                    {"name": factor.name, "value": factor.value}
-                    for factor in named.cluster.conditions
-                ],
-                "cases": [item.key for item in named.items],
-                "representative": named.representative.key,
-                "cause": named.cause or None,
-                "repro": repro_line(report, named.representative),
-            }
-            for named in report.clusters
-        ],
+        "means": [_mean_json(mean) for mean in report.means],
+        "clusters": [_cluster_json(named, report=report) for named in report.clusters],
         "undecided": [item.key for item in report.undecided],
         "failing": [item.key for item in report.failing],
         "improvements": [item.key for item in report.improvements],
@@ -127,6 +117,31 @@ def release_json(report: ReleaseReport) -> dict[str, Any]:
             for item in report.judged
             for row in item.rows
         ],
+    }
+
+
+def _mean_json(mean: MeanChange) -> dict[str, Any]:
+    return {
+        "variant": mean.variant,
+        "metric": mean.metric,
+        "num_cases": mean.num_cases,
+        "num_worse": mean.num_worse,
+        "num_better": mean.num_better,
+        "change_pct": 100 * (mean.ratio - 1),
+        "interval_pct": [100 * (mean.low - 1), 100 * (mean.high - 1)],
+    }
+
+
+def _cluster_json(named: NamedCluster, *, report: ReleaseReport) -> dict[str, Any]:
+    return {
+        "text": named.text,
+        "conditions": [
+            {"name": factor.name, "value": factor.value} for factor in named.cluster.conditions
+        ],
+        "cases": [item.key for item in named.items],
+        "representative": named.representative.key,
+        "cause": named.cause or None,
+        "repro": repro_line(report, named.representative),
     }
 
 

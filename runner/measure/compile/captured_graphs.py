@@ -106,11 +106,12 @@ def _read_sizes_of_tensors(graph: torch.fx.Graph, texts: list[str]) -> None:
         for dimension, size in enumerate(_sizes(node))
         if _is_dynamic(size)
     }
+    first = next(node for node in graph.nodes if node.op != "placeholder")
     for number, node in reversed(list(enumerate(inputs))):
-        value = node.meta.get("example_value")
+        value: Any = node.meta.get("example_value")
         source = sizes.get(value.node.expr) if _is_dynamic(value) else None
         if source is not None:
-            with graph.inserting_after(inputs[-1]):
+            with graph.inserting_before(first):
                 node.replace_all_uses_with(graph.call_method("size", source))
             graph.erase_node(node)
             del texts[number]

@@ -15,7 +15,9 @@ from compile_hud.runner.analysis.release.sign_off import (
     JudgedPair,
     ReleaseAdvice,
     SignOff,
+    changed_other_p,
     count_changed,
+    judge,
     judge_together,
     num_impossible,
     paired_results,
@@ -130,6 +132,46 @@ def test_many_changes_loosen_the_limit_of_each() -> None:
     # Cases that are not measured yet count as unchanged.
     alone = judge_together(slower[:1], standard=standard)
     assert count_changed(alone, standard=standard) == 1
+
+
+def with_warm_compile(model: str, *, ratio: float, seed: int) -> Pair:
+    """Return a case of the same latency whose warm compile time changes by `ratio`."""
+    same = pair(model, seed=seed)
+    generator = np.random.default_rng(1000 + seed)
+    sides = []
+    for side, level in ((same.baseline, 2.0), (same.candidate, 2.0 * ratio)):
+        samples = (level * np.exp(generator.normal(0, 0.15, NUM_PAIRS))).tolist()
+        launches = (1,) * NUM_PAIRS
+        compiled = make_measurement("compile_warm_s", samples=samples, launches=launches)
+        sides.append(replace(side, measurements=(*side.measurements, compiled)))
+    return Pair(*sides)
+
+
+def test_many_changes_of_other_metrics_loosen_the_limit_of_each() -> None:
+    slower = [with_warm_compile(f"slow{number}", ratio=1.6, seed=number) for number in range(12)]
+    calm = [with_warm_compile(f"calm{number}", ratio=1.0, seed=50 + number) for number in range(8)]
+    standard = PairStandard(num_looks=5, num_cases=20)
+    alone = [judge(item, standard) for item in (*slower, *calm)]
+    together = judge_together([*slower, *calm], standard=standard)
+    num_alone, num_together = (
+        sum(item.worst is not None for item in items[: len(slower)]) for items in (alone, together)
+    )
+    assert num_alone + 3 <= num_together
+    assert not any(item.worst for item in together[len(slower) :])
+    # Cases that are not measured yet count as unchanged.
+    few = PairStandard(num_looks=5, num_cases=2000)
+    assert changed_other_p(alone, standard=few) < changed_other_p(alone, standard=standard)
+
+
+def test_metrics_without_a_change_are_hardly_ever_called_one() -> None:
+    num_false = 0
+    for number in range(40):
+        calm = [
+            with_warm_compile(f"calm{case}", ratio=1.0, seed=100 * number + case)
+            for case in range(6)
+        ]
+        num_false += any(item.worst is not None for item in judged(calm))
+    assert num_false <= 2
 
 
 @pytest.mark.parametrize("sd", [0.002, 0.01, 0.02])
