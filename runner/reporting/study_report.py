@@ -31,22 +31,8 @@ from compile_hud.runner.format import clock, quantity
 # Counts from this number on are printed in full, with commas.
 _LARGE_COUNT = 1000
 _METHOD = (
-    "## Method\n"
-    "\n"
-    "Each case runs in fresh processes, eager and variant interleaved "
-    "([measurement](../measurement.md)).\n"
-    "\n"
-    "- **Speedup**: eager over variant latency in the same process; above 1 is faster.\n"
-    "- **Several models or shapes**: the geometric mean over those that pass in every column "
-    "of the row. It comes with their number, as *n of m*, and with the smallest and the "
-    "largest.\n"
-    "- **Brackets**: 95 % intervals of measuring the same cases again on this device. They "
-    "say nothing about other models or devices.\n"
-    "- **Latency**: CPU time where the title says so, since other processes take no part of "
-    "it.\n"
-    "- **Other dtype**: the speedup over eager in another dtype is the speedup times the "
-    "ratio of eager in both dtypes. These are separate processes.\n"
-    "- A case that is not ok has its outcome and no number."
+    "Each case runs in fresh processes, eager and variant interleaved. A case that is not ok has "
+    "its outcome and no number. [Reading a table](../studies.md#reading-a-table) explains the rest."
 )
 _PUBLISHED = (
     "Others measured these figures with other models, shapes and versions, on the devices "

@@ -156,7 +156,7 @@ def test_every_device_has_a_section() -> None:
     gpu = dataclasses.replace(RUN, environment={"device_name": "Fake GPU"})
     runs = [StudyRun(run=run, results=SEEN) for run in (RUN, gpu)]
     headings = [line for line in study_page(STUDY, runs).splitlines() if line.startswith("## ")]
-    assert headings == ["## Method", "## On Fake CPU", "## On Fake GPU"]
+    assert headings == ["## On Fake CPU", "## On Fake GPU"]
 
 
 def test_sections_of_several_toolchains_say_so(words: SnapshotAssertion) -> None:
