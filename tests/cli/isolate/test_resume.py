@@ -17,6 +17,7 @@ from syrupy.assertion import SnapshotAssertion
 from compile_hud.runner.cli.exit_codes import EXIT_INTERRUPTED
 from compile_hud.runner.errors import RunInterrupted
 from compile_hud.runner.isolate.record import StoredIsolation
+from tests.support.nightly import daily_first
 from tests.support.runs.bisection import CASE
 from tests.support.runs.isolation import (
     NEW,
@@ -69,7 +70,8 @@ def next_command(result: Any) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("number", "stop"), [(1, interrupt), (2, crash), (3, interrupt), (4, interrupt)]
+    ("number", "stop"),
+    daily_first([(2, crash), (1, interrupt), (3, interrupt), (4, interrupt)], num_daily=2),
 )
 def test_no_mixture_is_measured_twice(folder: Path, number: int, stop: Callable[[], None]) -> None:
     terminal = IsolateTerminal(folder, OLD, NEW, cost=slow_part)

@@ -134,14 +134,17 @@ def test_a_history_is_that_of_the_raw_rows_on_every_store(store: Store) -> None:
 
 @pytest.mark.parametrize(
     "damage",
-    [
-        "DELETE FROM trend_results WHERE outcome <> 'ok'",
-        "UPDATE trend_results SET speedup_high = 7 WHERE outcome = 'ok'",
-        "UPDATE trend_results SET energy_j = NULL WHERE energy_j IS NOT NULL",
-        "UPDATE trend_results SET same_code_as = 'other' WHERE outcome = 'same_code'",
-        "UPDATE trend_results SET run_started_at = '2026-07-04 00:00:00+00'",
-        "INSERT INTO trend_results SELECT * FROM trend_results WHERE outcome = 'failed'",
-    ],
+    daily_first(
+        [
+            "DELETE FROM trend_results WHERE outcome <> 'ok'",
+            "UPDATE trend_results SET speedup_high = 7 WHERE outcome = 'ok'",
+            "UPDATE trend_results SET energy_j = NULL WHERE energy_j IS NOT NULL",
+            "UPDATE trend_results SET same_code_as = 'other' WHERE outcome = 'same_code'",
+            "UPDATE trend_results SET run_started_at = '2026-07-04 00:00:00+00'",
+            "INSERT INTO trend_results SELECT * FROM trend_results WHERE outcome = 'failed'",
+        ],
+        num_daily=2,
+    ),
 )
 def test_a_repair_writes_what_differs_from_the_results(damage: str) -> None:
     store = Store("duckdb:///:memory:")

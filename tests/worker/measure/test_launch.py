@@ -11,6 +11,7 @@ import torch
 
 from compile_hud.runner.measure import launch
 from compile_hud.runner.measure.context import Context
+from tests.support.nightly import daily_first
 from tests.support.runs.launch_contexts import make_context
 
 
@@ -31,7 +32,11 @@ def context() -> Context:
 
 
 @pytest.mark.parametrize(
-    "error", [RuntimeError("no pinned memory"), OSError("gone"), torch.OutOfMemoryError("out")]
+    "error",
+    daily_first(
+        [RuntimeError("no pinned memory"), OSError("gone"), torch.OutOfMemoryError("out")],
+        num_daily=1,
+    ),
 )
 def test_a_step_that_only_explains_costs_no_result(
     error: Exception, context: Context, monkeypatch: pytest.MonkeyPatch

@@ -85,7 +85,7 @@ def codes(context: Context) -> set[str]:
             (models.NeighbourSum, lambda: models.graph_inputs(torch.sparse_coo)),
             (models.NeighbourSum, lambda: models.graph_inputs(torch.sparse_csr)),
         ],
-        num_daily=4,
+        num_daily=2,
     ),
 )
 def test_tensors_of_any_layout_are_measured_and_compared(
@@ -110,7 +110,7 @@ def test_tensors_of_any_layout_are_measured_and_compared(
             models.LazyAttribute,
             models.BufferCache,
         ],
-        num_daily=6,
+        num_daily=3,
     ),
 )
 def test_each_compared_run_starts_from_the_first_state_of_the_model(
