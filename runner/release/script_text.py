@@ -116,7 +116,7 @@ def autocast():
 
 
 def attention(name):
-    """Choose the attention of what is compiled meanwhile."""
+    """Compile with the attention `name` during the block."""
     return sdpa_kernel(getattr(SDPBackend, name)) if name else contextlib.nullcontext()
 
 

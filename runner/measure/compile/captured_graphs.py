@@ -40,15 +40,15 @@ def captured_case(
 
     Raises NoScriptError, UnknownSettingError, and any error of the model.
     """
-    if options is None:
-        graphs = _captured(subject, is_dynamic=None)
-    else:
-        with applied_while_compiling(settings, inputs=subject.inputs):
-            graphs = _captured(subject, is_dynamic=options.get("dynamic"))
-    if not graphs:
-        raise NoScriptError("torch.compile got no graph of it")
     if options is not None and not isinstance(options.get("backend"), str):
         raise NoScriptError(f"the backend {case.backend} has no name that torch knows")
+    if options is None:
+        graphs = _captured(subject, dynamic=None)
+    else:
+        with applied_while_compiling(settings, inputs=subject.inputs):
+            graphs = _captured(subject, dynamic=options.get("dynamic"))
+    if not graphs:
+        raise NoScriptError("torch.compile got no graph of it")
     return CapturedCase(
         torch_version=torch.__version__,
         graphs=tuple(graphs),
@@ -60,17 +60,20 @@ def captured_case(
     )
 
 
-def _captured(subject: Subject, *, is_dynamic: bool | None) -> list[CapturedGraph]:
+def _captured(subject: Subject, *, dynamic: bool | None) -> list[CapturedGraph]:
+    """Return the graphs of one iteration; `dynamic` is the argument of torch.compile."""
     calls: list[tuple[torch.fx.GraphModule, list[str]]] = []
 
     def backend(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         # An error here would come out as one of the compiler.
-        calls.append((module, _input_texts(module, inputs)))
+        texts = _input_texts(module, inputs)
+        _inline_numbers(module.graph, inputs, texts)
+        calls.append((module, texts))
         forward: Callable[..., Any] = module.forward
         return forward
 
     torch._dynamo.reset()
-    subject.step(torch.compile(subject.model, backend=backend, dynamic=is_dynamic))()
+    subject.step(torch.compile(subject.model, backend=backend, dynamic=dynamic))()
     torch._dynamo.reset()
     return [_captured_graph(module, texts) for module, texts in calls]
 
@@ -90,8 +93,8 @@ def _captured_graph(module: torch.fx.GraphModule, texts: list[str]) -> CapturedG
 
 
 def _is_known(name: str, value: object) -> bool:
-    """Return whether a script has the global `name` with this value."""
-    return name in _KNOWN or getattr(builtins, name, None) is value
+    """Return whether a script has the global `name`: an import of its head, or a builtin."""
+    return name in _KNOWN or (hasattr(builtins, name) and getattr(builtins, name) is value)
 
 
 def _read_sizes_of_tensors(graph: torch.fx.Graph, texts: list[str]) -> None:
@@ -115,6 +118,33 @@ def _read_sizes_of_tensors(graph: torch.fx.Graph, texts: list[str]) -> None:
                 node.replace_all_uses_with(graph.call_method("size", source))
             graph.erase_node(node)
             del texts[number]
+
+
+def _inline_numbers(graph: torch.fx.Graph, inputs: Sequence[Any], texts: list[str]) -> None:
+    """Replace numbers of the model that Dynamo passes as tensors, and remove their texts.
+
+    With open sizes a number is one too; in a script its `item()` would break the graph.
+    """
+    for number, node in reversed(list(enumerate(_placeholders(graph)))):
+        value, users = inputs[number], list(node.users)
+        is_number = isinstance(value, torch.Tensor) and not value.dim() and bool(users)
+        if is_number and all(user.target == "item" for user in users):
+            for item in users:
+                _replace(item, value.item())
+                graph.erase_node(item)
+            graph.erase_node(node)
+            del texts[number]
+
+
+def _replace(node: torch.fx.Node, number: float) -> None:
+    """Replace the result of `node` by `number` wherever it is read."""
+
+    def changed(argument: torch.fx.Node) -> Any:
+        return number if argument is node else argument
+
+    for user in list(node.users):
+        user.args = torch.fx.node.map_arg(user.args, changed)
+        user.kwargs = torch.fx.node.map_arg(user.kwargs, changed)
 
 
 def _placeholders(graph: torch.fx.Graph) -> list[torch.fx.Node]:

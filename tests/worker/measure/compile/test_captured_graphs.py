@@ -19,7 +19,11 @@ from torch._dynamo.testing import CompileCounter
 
 from compile_hud.db.records.results import Dtype, Phase
 from compile_hud.models_zoo.catalog.spec import CompileSettings
-from compile_hud.runner.measure.compile.captured_graphs import NoScriptError, captured_case
+from compile_hud.runner.measure.compile.captured_graphs import (
+    NoScriptError,
+    _is_known,
+    captured_case,
+)
 from compile_hud.runner.measure.compile.compiler import script_arguments
 from compile_hud.runner.measure.device import open_device
 from compile_hud.runner.measure.subject import Subject, mean_square
@@ -278,6 +282,36 @@ def test_sizes_that_a_variant_leaves_open_are_open_in_the_script(
     assert counter.frame_count == 1
     assert answer.shape == longer.shape
     torch._dynamo.reset()
+
+
+class Scaled(nn.Module):
+    """A model with a number of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.factor = 3.5
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.factor + x.shape[0]
+
+
+def test_a_number_of_a_dynamic_case_breaks_no_graph() -> None:
+    options = {**INDUCTOR, "backend": "eager", "dynamic": True}
+    case = captured(Scaled(), {"x": torch.ones(5, 4)}, options=options)
+    names: dict[str, Any] = {"__name__": "script"}
+    exec(script_text(make_case("net", device="cpu"), candidate=case), names)  # noqa: S102
+    side = names["SIDES"]["candidate"]
+    (graph,), (inputs,) = side["graphs"], [make() for make in side["inputs"]]
+    compiled = torch.compile(graph(), backend="eager", dynamic=True, fullgraph=True)
+    (answer,) = compiled(*inputs)
+    torch.testing.assert_close(answer, Scaled()(*inputs))
+    torch._dynamo.reset()
+
+
+def test_only_what_a_script_has_is_known() -> None:
+    assert _is_known("getattr", getattr)
+    assert not _is_known("getattr", setattr)
+    assert not _is_known("anything", None)
 
 
 def test_weights_of_a_dynamic_case_are_static() -> None:
