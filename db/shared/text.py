@@ -140,6 +140,11 @@ def percent_interval(interval_pct: tuple[float, float]) -> str:
     return f"[{signed(low)}, {signed(high)}] %"
 
 
+def ratio_interval(low: float, high: float) -> str:
+    """Return the interval of a ratio as that of a change, `[+19.8, +22.9] %` of 1.198 and 1.229."""
+    return percent_interval((100 * (low - 1), 100 * (high - 1)))
+
+
 def markdown_code(text: str, *, limit: int = MAX_MARKDOWN_NAME) -> str:
     """Return `text` as code of one line in which nothing is markup, cut to `limit` characters."""
     signs = shortened(one_line(text), limit=limit)

@@ -11,7 +11,7 @@ from compile_hud.app.views.compare.records import ComparedRow, ComparePage
 from compile_hud.app.views.compare.tables import change_of, name_of
 from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.records.results import Run, Verdict
-from compile_hud.db.shared.text import counted, percent_interval
+from compile_hud.db.shared.text import counted, ratio_interval
 
 _MAX_ROWS = 10
 
@@ -52,4 +52,4 @@ def _lines(page: ComparePage, rows: Sequence[ComparedRow]) -> Iterator[str]:
 def _interval(row: ComparedRow) -> str:
     if row.low is None or row.high is None or row.low == row.high:
         return ""
-    return f" {percent_interval((100 * (row.low - 1), 100 * (row.high - 1)))}"
+    return f" {ratio_interval(row.low, row.high)}"

@@ -27,7 +27,7 @@ from compile_hud.app.views.compare.records import ComparedRow, ComparePage, Leve
 from compile_hud.app.views.compare.tables import change_of, name_of
 from compile_hud.db.records.metrics import METRICS, metric_label
 from compile_hud.db.records.results import Case, Run
-from compile_hud.db.shared.text import percent_interval
+from compile_hud.db.shared.text import ratio_interval
 
 _WHY_WIDTH = 340
 _CHANGE_HELP = "candidate / baseline - 1 at the same machine speed"
@@ -115,7 +115,7 @@ def _words(row: ComparedRow) -> str | None:
 def _interval(row: ComparedRow) -> str | None:
     if row.low is None or row.high is None or row.low == row.high:
         return None
-    return percent_interval((100 * (row.low - 1), 100 * (row.high - 1)))
+    return ratio_interval(row.low, row.high)
 
 
 def _machine_pct(row: ComparedRow) -> float | None:

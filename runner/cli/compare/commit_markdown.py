@@ -9,7 +9,7 @@ from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.shared.text import (
     counted,
     markdown_code,
-    percent_interval,
+    ratio_interval,
     signed_percent,
     signed_us,
 )
@@ -91,7 +91,7 @@ def _cells(row: CaseComparison) -> tuple[str, ...]:
     low, high = comparison.low, comparison.high
     # A count has no interval: both ends are the ratio.
     if low is not None and high is not None and low != high:
-        interval = percent_interval((100 * (low - 1), 100 * (high - 1)))
+        interval = ratio_interval(low, high)
     verdict = str(comparison.verdict)
     return (
         markdown_code(row.case.key),

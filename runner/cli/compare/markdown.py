@@ -13,7 +13,7 @@ from itertools import accumulate
 from compile_hud.db.records.metrics import metric_label
 from compile_hud.db.records.results import Run
 from compile_hud.db.shared.model_code import code_changes
-from compile_hud.db.shared.text import counted, markdown_code, percent_interval
+from compile_hud.db.shared.text import counted, markdown_code, ratio_interval
 from compile_hud.runner.analysis.comparison.measurements import CALM
 from compile_hud.runner.analysis.comparison.runs import CaseComparison
 from compile_hud.runner.cli.compare.table import (
@@ -79,7 +79,7 @@ def _cells(row: CaseComparison, trends: Trends) -> tuple[str, ...]:
     low, high = comparison.low, comparison.high
     # A count has no interval: both ends are the ratio.
     if low is not None and high is not None and low != high:
-        interval = percent_interval((100 * (low - 1), 100 * (high - 1)))
+        interval = ratio_interval(low, high)
     verdict = str(comparison.verdict)
     return (
         markdown_code(row.case.key),

@@ -13,8 +13,8 @@ from compile_hud.db.shared.model_sources import ModelCodeDiff
 from compile_hud.db.shared.text import (
     counted,
     one_line,
-    percent_interval,
     plain,
+    ratio_interval,
     shortened,
     signed_percent,
 )
@@ -160,7 +160,7 @@ def _cells(row: CaseComparison, *, is_normalised: bool) -> tuple[str, ...]:
     low, high = comparison.low, comparison.high
     # A count has no interval: both ends are the ratio.
     if low is not None and high is not None and low != high:
-        interval = percent_interval((100 * (low - 1), 100 * (high - 1)))
+        interval = ratio_interval(low, high)
     return (
         row.case.key,
         metric_label(row.metric),
