@@ -32,8 +32,8 @@ _TEXT = (
     " whether one may replace the other."
 )
 MEAN_CAPTION = (
-    "Geometric means. The interval is that of measuring the same cases again; worse and better"
-    " count cases that changed by themselves."
+    "Geometric means over the cases of a mode and phase. Worse and better count cases that changed"
+    " by themselves."
 )
 CAPTION = (
     "The launches of both toolchains alternated. At most 1 change in 50 is called one by chance."
@@ -98,10 +98,6 @@ def _show(page: ReleasePage, runs: ReleaseRuns, releases: tuple[ReleaseRuns, ...
             command=page.command,
         )
     )
-    if means := mean_table(report):
-        st.html(heading("All cases of a mode", level=2))
-        st.html(means)
-        st.html(caption(MEAN_CAPTION))
     for number, named in enumerate(report.clusters, start=1):
         st.html(heading(f"{number}. {named.text}", level=2))
         st.html(cluster_table(named))
@@ -119,6 +115,10 @@ def _show(page: ReleasePage, runs: ReleaseRuns, releases: tuple[ReleaseRuns, ...
         if items:
             st.html(heading(title, level=2))
             st.html(open_table(items, label=title))
+    if means := mean_table(report):
+        st.html(heading("Mean changes", level=2))
+        st.html(means)
+        st.html(caption(MEAN_CAPTION))
     differences = difference_table(
         report.environment, ends=("baseline", "candidate"), label="environment changes"
     )

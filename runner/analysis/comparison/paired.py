@@ -146,16 +146,20 @@ def compare_pair(
     return [_with_levels(row, levels) for row in rows_of(pair, comparisons)]
 
 
-def pair_change(pair: Pair, metric: str) -> LogChange | None:
-    """Return the change of `metric`, None unless both sides have it in pairs of launches."""
-    calm = _calm_levels(pair, metric) if pair.measurements(metric) else None
-    if calm is None:
+def pair_change(pair: Pair, metric: str, *, num_pairs: int) -> LogChange | None:
+    """Return the change of `metric` in the first `num_pairs` pairs of launches.
+
+    Returns None unless both sides have it in pairs.
+    """
+    both = pair.measurements(metric)
+    if both is None or METRICS[metric].is_exact or not _are_paired(*both):
         return None
+    before, after = (levels[:num_pairs] for levels in pair.launch_levels(metric))
     judgement = Judgement(
         floor=DEFAULT_FAIL_ABOVE, noise=_pair_noise(metric, device=pair.baseline.case.device)
     )
     return compare_log_ratios(
-        np.log(calm[1] / calm[0]), direction=METRICS[metric].direction, judgement=judgement
+        np.log(after / before), direction=METRICS[metric].direction, judgement=judgement
     ).change
 
 

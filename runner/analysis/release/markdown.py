@@ -14,7 +14,7 @@ from compile_hud.db.records.results import Run
 from compile_hud.db.shared.text import (
     counted,
     markdown_code,
-    percent_interval,
+    ratio_interval,
     signed_percent,
 )
 from compile_hud.runner.analysis.comparison.runs import OUTCOME, CaseComparison
@@ -25,7 +25,7 @@ from compile_hud.runner.analysis.repro import case_options, command_line
 
 # The longest cluster of an issue that a person reads.
 _MAX_CASES = 20
-MEAN_COLUMNS = ("mode", "metric", "change", "95 % interval", "cases", "worse", "better")
+MEAN_COLUMNS = ("mode", "phase", "metric", "change", "95 % interval", "cases", "worse", "better")
 MEAN_NUMBERS = frozenset(("change", "cases", "worse", "better"))
 _HEAD = ("case", "metric", "change", "95 % interval")
 
@@ -42,8 +42,6 @@ def release_markdown(report: ReleaseReport) -> str:
     ]
     if report.commits_url:
         lines += ["", f"Commits of torch between them: {report.commits_url}"]
-    if report.means:
-        lines += ["", *_mean_lines(report.means)]
     for number, cluster in enumerate(report.clusters, start=1):
         lines += ["", *_cluster_lines(cluster, number=number, report=report)]
     for what, items in (
@@ -55,6 +53,8 @@ def release_markdown(report: ReleaseReport) -> str:
             keys = ", ".join(markdown_code(item.key) for item in items[:_MAX_CASES])
             more = "" if len(items) <= _MAX_CASES else f" and {len(items) - _MAX_CASES} more"
             lines += ["", f"{what}: {keys}{more}."]
+    if report.means:
+        lines += ["", *_mean_lines(report.means)]
     if report.environment:
         lines += ["", "What differs:", ""]
     for name, (old, new) in report.environment.items():
@@ -70,15 +70,16 @@ def change_cells(row: CaseComparison) -> tuple[str, str]:
     change = signed_percent(comparison.ratio - 1)
     if comparison.low is None or comparison.high is None:
         return change, ""
-    return change, percent_interval((100 * (comparison.low - 1), 100 * (comparison.high - 1)))
+    return change, ratio_interval(comparison.low, comparison.high)
 
 
 def mean_cells(mean: MeanChange) -> tuple[str, ...]:
     """Return the cells of MEAN_COLUMNS."""
     change = signed_percent(mean.ratio - 1)
-    interval = percent_interval((100 * (mean.low - 1), 100 * (mean.high - 1)))
+    interval = ratio_interval(mean.low, mean.high)
     return (
         mean.variant,
+        str(mean.phase),
         metric_label(mean.metric),
         change,
         interval if mean.low < mean.high else "",
@@ -127,7 +128,7 @@ def _cluster_lines(named: NamedCluster, *, number: int, report: ReleaseReport) -
 
 
 def _mean_lines(means: Sequence[MeanChange]) -> Iterator[str]:
-    yield "Geometric means over all cases of a mode:"
+    yield "Geometric mean of the change over all cases of a mode and phase:"
     yield ""
     yield _line(MEAN_COLUMNS)
     yield _line(["---:" if name in MEAN_NUMBERS else "---" for name in MEAN_COLUMNS])

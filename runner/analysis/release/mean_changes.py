@@ -1,8 +1,11 @@
-"""The change of each metric over all cases of a variant, as a geometric mean. Pure.
+"""The change of each metric over all cases of a mode and phase, as a geometric mean. Pure.
 
 Method: the mean over cases of the logarithm of the change. The errors of the cases are independent,
 so they add up in squares; the degrees of freedom are Satterthwaite's. The interval is that of
 measuring the same cases again, and says nothing about other models.
+
+Only the pairs of launches up to the first look count. A case stops once it is decided, and those
+that stop early have extreme pairs: over many cases that bias would exceed the error.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from compile_hud.db.records.metrics import METRICS
-from compile_hud.db.records.results import Verdict
+from compile_hud.db.records.results import Phase, Verdict
 from compile_hud.runner.analysis.comparison.log_change import (
     LogChange,
     bounded_exp,
@@ -20,9 +23,10 @@ from compile_hud.runner.analysis.comparison.log_change import (
 )
 from compile_hud.runner.analysis.comparison.paired import pair_change
 from compile_hud.runner.analysis.comparison.runs import CaseComparison
+from compile_hud.runner.analysis.release.runs import MIN_LAUNCHES
 from compile_hud.runner.analysis.release.sign_off import JudgedPair
 
-# Of each group the first metric counts that most cases have.
+# Of each group the first metric counts that several cases have.
 _GROUPS = (
     ("latency_cpu_s", "latency_s"),
     ("eager_latency_cpu_s", "eager_latency_s"),
@@ -37,13 +41,14 @@ _MIN_CASES = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeanChange:
-    """The geometric mean of a metric's change over `num_cases` cases of a variant.
+    """The geometric mean of a metric's change over `num_cases` cases of a variant and phase.
 
     `num_better` and `num_worse` of the cases changed by themselves. A metric without noise has the
     mean as both ends of its interval.
     """
 
     variant: str
+    phase: Phase
     metric: str
     num_cases: int
     num_better: int
@@ -54,30 +59,25 @@ class MeanChange:
 
 
 def mean_changes(judged: Sequence[JudgedPair]) -> tuple[MeanChange, ...]:
-    """Return the changes of each variant, in the order of the cases, metric by metric."""
-    by_variant: dict[str, list[JudgedPair]] = {}
+    """Return the changes of each variant and phase, in the order of the cases."""
+    groups: dict[tuple[str, Phase], list[JudgedPair]] = {}
     for item in judged:
-        by_variant.setdefault(item.pair.baseline.case.variant, []).append(item)
-    return tuple(
-        mean
-        for variant, items in by_variant.items()
-        for mean in _of_variant(items, variant=variant)
-    )
+        case = item.pair.baseline.case
+        groups.setdefault((case.variant, case.phase), []).append(item)
+    return tuple(mean for items in groups.values() for mean in _means(items))
 
 
-def _of_variant(judged: Sequence[JudgedPair], *, variant: str) -> Iterator[MeanChange]:
+def _means(judged: Sequence[JudgedPair]) -> Iterator[MeanChange]:
     for group in _GROUPS:
-        by_metric = {name: _changes(judged, name) for name in group}
-        name = max(group, key=lambda name: len(by_metric[name]))
-        changes = by_metric[name]
-        if len(changes) >= _MIN_CASES:
-            yield _mean(changes, variant=variant, metric=name, judged=judged)
+        for metric in group:
+            changes = [change for item in judged if (change := _change(item, metric)) is not None]
+            if len(changes) >= _MIN_CASES:
+                yield _mean(changes, metric=metric, judged=judged)
+                break
 
 
-def _mean(
-    changes: Sequence[LogChange], *, variant: str, metric: str, judged: Sequence[JudgedPair]
-) -> MeanChange:
-    num = len(changes)
+def _mean(changes: Sequence[LogChange], *, metric: str, judged: Sequence[JudgedPair]) -> MeanChange:
+    num, case = len(changes), judged[0].pair.baseline.case
     variances = [change.error**2 for change in changes]
     mean = LogChange(
         log=math.fsum(change.log for change in changes) / num,
@@ -91,7 +91,8 @@ def _mean(
         row.comparison.verdict for item in judged for row in item.rows if row.metric == metric
     ]
     return MeanChange(
-        variant=variant,
+        variant=case.variant,
+        phase=case.phase,
         metric=metric,
         num_cases=num,
         num_better=verdicts.count(Verdict.IMPROVEMENT),
@@ -102,16 +103,16 @@ def _mean(
     )
 
 
-def _changes(judged: Sequence[JudgedPair], metric: str) -> list[LogChange]:
-    known = (_change(item, metric) for item in judged)
-    return [change for change in known if change is not None]
-
-
 def _change(item: JudgedPair, metric: str) -> LogChange | None:
+    """Return the change of one case, None without one."""
     row = next((row for row in item.rows if row.metric == metric), None)
-    if row is None:
-        # Eager code in the processes of a variant is measured and not judged.
-        return None if METRICS[metric].is_judged else pair_change(item.pair, metric)
+    # Eager code in the processes of a variant is measured and not judged.
+    if row is None and METRICS[metric].is_judged:
+        return None
+    change = pair_change(item.pair, metric, num_pairs=MIN_LAUNCHES)
+    if change is not None or row is None:
+        return change
+    # A cold compile time is that of the first launch, however many follow.
     return row.comparison.change or _exact_change(row)
 
 

@@ -123,12 +123,6 @@ def _show(report: ReleaseReport) -> None:
     echo(f"machine   {', '.join(report.machines)}")
     if report.commits_url:
         echo(f"commits   {report.commits_url}")
-    if report.means:
-        echo("")
-        print_table(
-            [Column(name=name, is_number=name in MEAN_NUMBERS) for name in MEAN_COLUMNS],
-            rows=[mean_cells(mean) for mean in report.means],
-        )
     columns = [
         Column(name="case"),
         Column(name="metric"),
@@ -156,6 +150,12 @@ def _show(report: ReleaseReport) -> None:
     ):
         if items:
             echo(f"\n{what}: {', '.join(item.key for item in items)}")
+    if report.means:
+        echo("\ngeometric mean of the change over all cases:")
+        print_table(
+            [Column(name=name, is_number=name in MEAN_NUMBERS) for name in MEAN_COLUMNS],
+            rows=[mean_cells(mean) for mean in report.means],
+        )
     undecided = {item.pair.candidate.run_id for item in report.undecided}
     for pair in report.pairs:
         if pair.candidate.id in undecided:

@@ -123,6 +123,7 @@ def release_json(report: ReleaseReport) -> dict[str, Any]:
 def _mean_json(mean: MeanChange) -> dict[str, Any]:
     return {
         "variant": mean.variant,
+        "phase": str(mean.phase),
         "metric": mean.metric,
         "num_cases": mean.num_cases,
         "num_worse": mean.num_worse,
