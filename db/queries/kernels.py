@@ -9,7 +9,6 @@ One short transaction a call. All functions raise StoreLocked, StoreTooNew and S
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -100,30 +99,43 @@ def load_results_with_kernels(store: Store, run_id: str) -> frozenset[str]:
 
 
 def load_kernel_totals(store: Store, run_id: str) -> Mapping[str, KernelTotals]:
-    """Return the kernels of each result of a run that has any, by the id of the result.
+    """Return the sums of the kernels of each result by its id, for results that have kernels.
 
     `run_id` is a whole id.
     """
     last = last_results(CaseResultTable.c.run_id == run_id)
-    query = select(
-        KernelTable.c.result_id, KernelTable.c.label, KernelTable.c.count, KernelTable.c.total_s
-    ).where(KernelTable.c.result_id.in_(select(last.c.id)))
-    rows = defaultdict(list)
-    with store.read() as connection:
-        for row in connection.execute(query):
-            rows[row.result_id].append(row)
-    return {result_id: _totals(kernels) for result_id, kernels in rows.items()}
-
-
-def _totals(rows: Sequence[Any]) -> KernelTotals:
-    longest = max(rows, key=lambda row: (row.total_s, row.label))
-    return KernelTotals(
-        num_kernels=len(rows),
-        num_calls=math.fsum(row.count for row in rows),
-        total_s=math.fsum(row.total_s for row in rows),
-        longest=longest.label,
-        longest_s=longest.total_s,
+    sums = (
+        select(
+            KernelTable.c.result_id,
+            func.count().label("num_kernels"),
+            func.sum(KernelTable.c.count).label("num_calls"),
+            func.sum(KernelTable.c.total_s).label("total_s"),
+            func.max(KernelTable.c.total_s).label("longest_s"),
+        )
+        .where(KernelTable.c.result_id.in_(select(last.c.id)))
+        .group_by(KernelTable.c.result_id)
+        .subquery()
     )
+    is_longest = and_(
+        KernelTable.c.result_id == sums.c.result_id, KernelTable.c.total_s == sums.c.longest_s
+    )
+    # Of equally long kernels the first by name stands for all.
+    query = (
+        select(sums, func.min(KernelTable.c.label).label("longest"))
+        .join(KernelTable, is_longest)
+        .group_by(*sums.c)
+    )
+    with store.read() as connection:
+        return {
+            row.result_id: KernelTotals(
+                num_kernels=row.num_kernels,
+                num_calls=row.num_calls,
+                total_s=row.total_s,
+                longest=row.longest,
+                longest_s=row.longest_s,
+            )
+            for row in connection.execute(query)
+        }
 
 
 def find_kernels(

@@ -156,7 +156,7 @@ class Kernel(JsonRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelTotals:
-    """The kernels of a result in sum: calls and seconds of one iteration, and the longest one."""
+    """The sums over the kernels of a result, per iteration, and its longest kernel."""
 
     num_kernels: int
     num_calls: float

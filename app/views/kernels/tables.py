@@ -11,8 +11,16 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
+from compile_hud.app.components.table.columns import (
+    DataTable,
+    Link,
+    LinkColumn,
+    NumberColumn,
+    TextColumn,
+    data_table,
+)
 from compile_hud.app.data.page_records import KernelsPage
-from compile_hud.app.ui.format import column_scale, microseconds, quantity, roofline_text
+from compile_hud.app.ui.format import column_scale, quantity, roofline_text
 from compile_hud.app.ui.html import Cell, HtmlColumn, long_table, table
 from compile_hud.app.ui.urls import KernelsState, kernel_url_id, kernels_url
 from compile_hud.app.views.kernels.counters import counter_columns
@@ -21,7 +29,6 @@ from compile_hud.db.records.kernels import (
     CALL_LINES,
     MODULES,
     Kernel,
-    KernelTotals,
     Origin,
     call_lines_of,
     modules_of,
@@ -52,12 +59,12 @@ ORIGIN_COLUMNS = (
 
 
 _CASE_COLUMNS = (
-    HtmlColumn(label="case"),
-    HtmlColumn(label="kernels", title="rows of the table of kernels", is_number=True),
-    HtmlColumn(label="calls", title="an iteration", is_number=True),
-    HtmlColumn(label="kernel time (us)", title="an iteration", is_number=True),
-    HtmlColumn(label="longest kernel"),
-    HtmlColumn(label="of the kernel time", is_number=True),
+    LinkColumn(label="case", help="opens its kernels", is_pinned=True),
+    NumberColumn(label="kernels", help="rows of the table of kernels"),
+    NumberColumn(label="calls", help="per iteration", decimals=0),
+    NumberColumn(label="kernel time", help="per iteration", unit="s"),
+    TextColumn(label="longest kernel"),
+    NumberColumn(label="share of it", help="the longest kernel, of the kernel time", unit="share"),
 )
 
 
@@ -79,24 +86,20 @@ class KernelsTable:
     ids: tuple[str, ...]
 
 
-def case_table(page: KernelsPage) -> Markup:
+def case_table(page: KernelsPage) -> DataTable:
     """Return a row for each case of the run that has kernels; its link opens them."""
     rows = [
         (
-            Cell(text=case.key, href=kernels_url(page.run.id, case_key=case.key), style="wraps"),
-            Cell(text=str(totals.num_kernels)),
-            Cell(text=significant(totals.num_calls)),
-            Cell(text=microseconds(totals.total_s)),
-            Cell(text=shown(totals.longest), title=totals.longest, style="symbol"),
-            Cell(text=_share_text(totals)),
+            Link(case.key, kernels_url(page.run.id, case_key=case.key)),
+            totals.num_kernels,
+            totals.num_calls,
+            totals.total_s,
+            totals.longest,
+            totals.longest_s / totals.total_s if totals.total_s else None,
         )
         for case, totals in page.cases
     ]
-    return table(_CASE_COLUMNS, rows, label="cases with kernels")
-
-
-def _share_text(totals: KernelTotals) -> str:
-    return f"{100 * totals.longest_s / totals.total_s:.0f} %" if totals.total_s else "-"
+    return data_table(_CASE_COLUMNS, rows, label="cases with kernels")
 
 
 def kernel_id(kernel: Kernel) -> str:

@@ -17,6 +17,7 @@ from compile_hud.app.components.page_frame import (
     state_page,
     type_in,
 )
+from compile_hud.app.components.table.view import draw_table as draw_cases
 from compile_hud.app.data.commands import repro
 from compile_hud.app.data.page_records import KernelsPage
 from compile_hud.app.ui.code import HighlightedCode, code_of
@@ -105,7 +106,7 @@ def _show_cases(page: KernelsPage) -> None:
         return
     st.html(run_path(page.run.id))
     st.html(heading(f"Kernels of run {page.run.id}"))
-    st.html(case_table(page))
+    draw_cases(case_table(page), key=f"kernels-of-{page.run.id}")
 
 
 def _show_nothing(page: KernelsPage) -> None:
