@@ -633,7 +633,7 @@ def column_latencies(
     """Return the metrics of eager and of the variant for a table with one clock.
 
     `measured` has the metrics of each result, and `methods` are those of the speedups. Without a
-    speedup it is the CPU time, as it is when a later result has one.
+    speedup the clock is CPU time, which later speedups will have.
     """
     if methods:
         return speedup_latencies(methods)

@@ -58,7 +58,7 @@ UNEXPLAINED_CAPTION = "Unexplained: kernels are timed under the profiler, latenc
 # thousands.
 _MAX_CASES = 60
 # A run with its time and revision, and the key of a case, are shown whole.
-_RUN_WIDTH, _CASE_WIDTH = 380, 460
+_RUN_WIDTH, _CASE_WIDTH = 540, 420
 UNLIKE_TEXT = (
     "The environments of the two runs differ in facts that affect times. Contributions of kernels"
     " include their effect; the matching does not depend on it."
