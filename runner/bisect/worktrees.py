@@ -7,6 +7,7 @@ bisection removes the worktrees of a killed process.
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -176,7 +177,11 @@ def _commit(repository: Path, name: str) -> str:
     # Outside of a repository this says so.
     _git(repository, "rev-parse", "--git-dir")
     if not _is_commit(repository, name):
-        raise BisectError(f"no commit {name!r} in {repository}", repository=repository)
+        raise BisectError(
+            f"no commit {name!r} in {repository}; `git -C {shlex.quote(str(repository))} fetch"
+            " --all` brings those of its remotes",
+            repository=repository,
+        )
     return _git(
         repository, "rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}"
     ).strip()

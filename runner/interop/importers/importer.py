@@ -245,7 +245,7 @@ def _no_rows(path: Path, *, format_name: str, skipped: NamedCounts) -> ImportFai
     return ImportFailed(
         f"{path} has nothing to import: there is no row of the format {format_name} in it"
         f"{f' (skipped {texts})' if texts else ''}. Is the file whole? --format names"
-        " another format",
+        " another format, and `hud ingest` stores result files of `hud run`",
         path=path,
         name=format_name,
     )

@@ -161,4 +161,4 @@ def test_another_version_of_the_format_is_an_error(
 ) -> None:
     write_json(terminal.folder / "old.json", asv_result({}, version=version))
     done = terminal.hud("import", "old.json")
-    assert (done.exit_code, done.stderr) == (1, words)
+    assert (done.exit_code, done.stderr) == (2, words)

@@ -56,5 +56,5 @@ def test_a_folder_without_files_is_an_error_and_the_others_are_imported(
     (terminal.folder / "empty").mkdir()
     write_lines(terminal.folder / "records.json", [make_record()])
     done = terminal.hud("import", "empty", "records.json")
-    assert (done.exit_code, done.stderr) == (1, words)
+    assert (done.exit_code, done.stderr) == (2, words)
     assert len(runs(terminal)) == 1

@@ -133,4 +133,4 @@ def test_files_one_after_the_other_are_launches(terminal: Terminal) -> None:
 def test_results_of_another_form_are_an_error(terminal: Terminal, results: Any) -> None:
     write_json(terminal.folder / "out.json", {"results": results})
     done = terminal.hud("import", "out.json", "--format", "hyperfine")
-    assert (done.exit_code, runs(terminal)) == (1, [])
+    assert (done.exit_code, runs(terminal)) == (2, [])
