@@ -58,8 +58,10 @@ ORIGIN_COLUMNS = (
 )
 
 
+# The key of a case is shown whole.
+_CASE_WIDTH = 400
 _CASE_COLUMNS = (
-    LinkColumn(label="case", help="opens its kernels", is_pinned=True),
+    LinkColumn(label="case", help="opens its kernels", width=_CASE_WIDTH, is_pinned=True),
     NumberColumn(label="kernels", help="rows of the table of kernels"),
     NumberColumn(label="calls", help="per iteration", decimals=0),
     NumberColumn(label="kernel time", help="per iteration", unit="s"),

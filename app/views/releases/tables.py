@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup
 
@@ -22,6 +22,7 @@ from compile_hud.runner.analysis.release.markdown import (
     change_cells,
     mean_cells,
 )
+from compile_hud.runner.analysis.release.mean_changes import MeanChange
 from compile_hud.runner.analysis.release.report import NamedCluster, ReleaseReport
 from compile_hud.runner.analysis.release.runs import MachinePair, ReleaseRuns
 from compile_hud.runner.analysis.release.sign_off import JudgedPair
@@ -77,10 +78,10 @@ def machine_table(report: ReleaseReport) -> Markup:
     return table(columns, rows, label="machines") if len(rows) > 1 else Markup()
 
 
-def mean_table(report: ReleaseReport) -> Markup:
-    """Return the mean changes of each mode, "" without any."""
+def mean_table(means: Sequence[MeanChange]) -> Markup:
+    """Return the mean changes of modes, "" without any."""
     columns = [HtmlColumn(label=name, is_number=name in MEAN_NUMBERS) for name in MEAN_COLUMNS]
-    rows = [[Cell(text=text) for text in mean_cells(mean)] for mean in report.means]
+    rows = [[Cell(text=text) for text in mean_cells(mean)] for mean in means]
     return table(columns, rows, label="mean changes") if rows else Markup()
 
 

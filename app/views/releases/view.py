@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from compile_hud.app.components.evidence import difference_table
@@ -21,6 +23,8 @@ from compile_hud.app.views.releases.tables import (
     side_table,
 )
 from compile_hud.db.shared.text import counted
+from compile_hud.runner.analysis.release.markdown import other_means_text
+from compile_hud.runner.analysis.release.mean_changes import MeanChange, by_clearness
 from compile_hud.runner.analysis.release.runs import ReleaseRuns
 
 _COMMANDS = (
@@ -82,6 +86,18 @@ def _choose(state: ReleaseState, releases: tuple[ReleaseRuns, ...]) -> None:
     )
 
 
+def _show_means(means: Sequence[MeanChange]) -> None:
+    shown, others = by_clearness(means)
+    if means:
+        st.html(heading("Mean changes", level=2))
+        st.html(caption(MEAN_CAPTION))
+    if shown:
+        st.html(mean_table(shown))
+    if others:
+        text = other_means_text(len(others))
+        st.html(collapsible(text, mean_table(others)))
+
+
 def _show(page: ReleasePage, runs: ReleaseRuns, releases: tuple[ReleaseRuns, ...]) -> None:
     report = page.report
     advice, _, rest = report.sign_off.text.partition(": ")
@@ -115,10 +131,7 @@ def _show(page: ReleasePage, runs: ReleaseRuns, releases: tuple[ReleaseRuns, ...
         if items:
             st.html(heading(title, level=2))
             st.html(open_table(items, label=title))
-    if means := mean_table(report):
-        st.html(heading("Mean changes", level=2))
-        st.html(means)
-        st.html(caption(MEAN_CAPTION))
+    _show_means(report.means)
     differences = difference_table(
         report.environment, ends=("baseline", "candidate"), label="environment changes"
     )

@@ -18,7 +18,7 @@ from compile_hud.db.shared.text import (
     signed_percent,
 )
 from compile_hud.runner.analysis.comparison.runs import OUTCOME, CaseComparison
-from compile_hud.runner.analysis.release.mean_changes import MeanChange
+from compile_hud.runner.analysis.release.mean_changes import MeanChange, by_clearness
 from compile_hud.runner.analysis.release.report import NamedCluster, ReleaseReport
 from compile_hud.runner.analysis.release.sign_off import JudgedPair
 from compile_hud.runner.analysis.repro import case_options, command_line
@@ -89,6 +89,11 @@ def mean_cells(mean: MeanChange) -> tuple[str, ...]:
     )
 
 
+def other_means_text(number: int) -> str:
+    """Return the text on `number` means that are not shown."""
+    return f"{counted(number, 'other mean')} without a clear change"
+
+
 def repro_line(report: ReleaseReport, item: JudgedPair) -> str:
     """Return the command that measures one case under both toolchains again."""
     options = [
@@ -128,13 +133,18 @@ def _cluster_lines(named: NamedCluster, *, number: int, report: ReleaseReport) -
 
 
 def _mean_lines(means: Sequence[MeanChange]) -> Iterator[str]:
+    shown, others = by_clearness(means)
     yield "Geometric mean of the change over all cases of a mode and phase:"
     yield ""
-    yield _line(MEAN_COLUMNS)
-    yield _line(["---:" if name in MEAN_NUMBERS else "---" for name in MEAN_COLUMNS])
-    for mean in means:
+    if shown:
+        yield _line(MEAN_COLUMNS)
+        yield _line(["---:" if name in MEAN_NUMBERS else "---" for name in MEAN_COLUMNS])
+    for mean in shown:
         variant, *cells = mean_cells(mean)
         yield _line((markdown_code(variant), *cells))
+    if others:
+        yield from ([""] if shown else [])
+        yield f"{other_means_text(len(others))}."
 
 
 def _side(run: Run) -> str:

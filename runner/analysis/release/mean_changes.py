@@ -37,6 +37,8 @@ _GROUPS = (
 )
 # A single case has its own row.
 _MIN_CASES = 2
+# More rows than this are too many to read: those without a clear change are then apart.
+_MAX_ROWS = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +59,11 @@ class MeanChange:
     low: float
     high: float
 
+    @property
+    def is_clear(self) -> bool:
+        """Return whether the interval leaves out no change at all."""
+        return not self.low <= 1 <= self.high
+
 
 def mean_changes(judged: Sequence[JudgedPair]) -> tuple[MeanChange, ...]:
     """Return the changes of each variant and phase, in the order of the cases."""
@@ -65,6 +72,16 @@ def mean_changes(judged: Sequence[JudgedPair]) -> tuple[MeanChange, ...]:
         case = item.pair.baseline.case
         groups.setdefault((case.variant, case.phase), []).append(item)
     return tuple(mean for items in groups.values() for mean in _means(items))
+
+
+def by_clearness(
+    means: Sequence[MeanChange],
+) -> tuple[Sequence[MeanChange], Sequence[MeanChange]]:
+    """Return the means to show and the others, which have no clear change and are many."""
+    if len(means) <= _MAX_ROWS:
+        return means, ()
+    clear = [mean for mean in means if mean.is_clear]
+    return clear, [mean for mean in means if not mean.is_clear]
 
 
 def _means(judged: Sequence[JudgedPair]) -> Iterator[MeanChange]:

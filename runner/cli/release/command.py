@@ -17,9 +17,11 @@ from compile_hud.runner.analysis.release.markdown import (
     MEAN_NUMBERS,
     change_cells,
     mean_cells,
+    other_means_text,
     release_markdown,
     repro_line,
 )
+from compile_hud.runner.analysis.release.mean_changes import MeanChange, by_clearness
 from compile_hud.runner.analysis.release.report import ReleaseReport, release_report
 from compile_hud.runner.analysis.release.sign_off import ReleaseAdvice
 from compile_hud.runner.cli.compare.ci_report import ReportOptions, publish, report_options
@@ -150,16 +152,24 @@ def _show(report: ReleaseReport) -> None:
     ):
         if items:
             echo(f"\n{what}: {', '.join(item.key for item in items)}")
-    if report.means:
-        echo("\ngeometric mean of the change over all cases:")
-        print_table(
-            [Column(name=name, is_number=name in MEAN_NUMBERS) for name in MEAN_COLUMNS],
-            rows=[mean_cells(mean) for mean in report.means],
-        )
+    _show_means(report.means)
     undecided = {item.pair.candidate.run_id for item in report.undecided}
     for pair in report.pairs:
         if pair.candidate.id in undecided:
             echo(next_line(settle_command(pair)))
+
+
+def _show_means(means: Sequence[MeanChange]) -> None:
+    shown, others = by_clearness(means)
+    if means:
+        echo("\ngeometric mean of the change over all cases:")
+    if shown:
+        print_table(
+            [Column(name=name, is_number=name in MEAN_NUMBERS) for name in MEAN_COLUMNS],
+            rows=[mean_cells(mean) for mean in shown],
+        )
+    if others:
+        echo(other_means_text(len(others)))
 
 
 def _side(runs: Sequence[Run]) -> str:

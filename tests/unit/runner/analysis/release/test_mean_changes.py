@@ -10,7 +10,11 @@ import pytest
 
 from compile_hud.db.records.results import Phase
 from compile_hud.runner.analysis.comparison.paired import PairStandard
-from compile_hud.runner.analysis.release.mean_changes import MeanChange, mean_changes
+from compile_hud.runner.analysis.release.mean_changes import (
+    MeanChange,
+    by_clearness,
+    mean_changes,
+)
 from compile_hud.runner.analysis.release.sign_off import judge_together
 from compile_hud.runner.analysis.stats.rounds import Pair
 from tests.support.builders import make_case, make_measurement, make_result
@@ -102,6 +106,18 @@ def test_the_cpu_time_counts_where_several_cases_have_it() -> None:
     assert [mean.metric for mean in means(cases)] == ["latency_s"]
     cases += [pair(number, both) for number in range(2)]
     assert [(mean.metric, mean.num_cases) for mean in means(cases)] == [("latency_cpu_s", 2)]
+
+
+def test_of_many_means_those_without_a_clear_change_are_apart() -> None:
+    few = means([pair(number, {"latency_s": 1.0}) for number in range(3)])
+    assert by_clearness(few) == (few, ())
+    modes = ("eager", "default", "reduce-overhead", "max-autotune")
+    ratios = {"latency_s": 1.0, "speedup": 1.3, "eager_latency_s": 1.0, "compile_warm_s": 1.0}
+    many = means([pair(10 + n, ratios, mode=mode) for mode in modes for n in range(6)])
+    clear, others = by_clearness(many)
+    assert len(clear) + len(others) == 16
+    assert {mean.metric for mean in clear} >= {"speedup"}
+    assert all(mean.low <= 1 <= mean.high for mean in others)
 
 
 def test_eager_code_is_shown_although_it_is_not_judged() -> None:
