@@ -9,5 +9,10 @@ export default function (component) {
     event.preventDefault();
     setTriggerValue("query", new URL(link.href).search);
   }, { signal: controller.signal });
-  return () => controller.abort();
+  // Until now a click has loaded the page again.
+  document.body.classList.add("hud-follows");
+  return () => {
+    controller.abort();
+    document.body.classList.remove("hud-follows");
+  };
 }
