@@ -140,8 +140,13 @@ def percent_interval(interval_pct: tuple[float, float]) -> str:
     return f"[{signed(low)}, {signed(high)}] %"
 
 
-def ratio_interval(low: float, high: float) -> str:
-    """Return the interval of a ratio as that of a change, `[+19.8, +22.9] %` of 1.198 and 1.229."""
+def ratio_interval(low: float | None, high: float | None) -> str:
+    """Return the interval of a ratio as that of a change, `[+19.8, +22.9] %` of 1.198 and 1.229.
+
+    Returns "" without one, and for equal ends: a count has no interval.
+    """
+    if low is None or high is None or low == high:
+        return ""
     return percent_interval((100 * (low - 1), 100 * (high - 1)))
 
 

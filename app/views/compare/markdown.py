@@ -50,6 +50,5 @@ def _lines(page: ComparePage, rows: Sequence[ComparedRow]) -> Iterator[str]:
 
 
 def _interval(row: ComparedRow) -> str:
-    if row.low is None or row.high is None or row.low == row.high:
-        return ""
-    return f" {ratio_interval(row.low, row.high)}"
+    interval = ratio_interval(row.low, row.high)
+    return f" {interval}" if interval else ""

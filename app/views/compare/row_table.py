@@ -65,7 +65,7 @@ def row_table(rows: Sequence[ComparedRow], *, page: ComparePage) -> DataTable:
             *(str(getattr(row.candidate_case, name)) for name in varied),
             metric_label(row.metric),
             None if row.ratio is None or _words(row) else 100 * (row.ratio - 1),
-            _interval(row),
+            ratio_interval(row.low, row.high) or None,
             *([_words(row)] if has_words else []),
             *levels_of(row),
             *([_machine_pct(row)] if has_machine else []),
@@ -110,12 +110,6 @@ def _words(row: ComparedRow) -> str | None:
     """Return the change of a count or an outcome: `0 -> 2`, `fails`; None for a ratio."""
     text = change_of(row)
     return None if text.endswith("%") or text == "-" else text
-
-
-def _interval(row: ComparedRow) -> str | None:
-    if row.low is None or row.high is None or row.low == row.high:
-        return None
-    return ratio_interval(row.low, row.high)
 
 
 def _machine_pct(row: ComparedRow) -> float | None:

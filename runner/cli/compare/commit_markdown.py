@@ -87,11 +87,6 @@ def _head(comparison: CommitComparison, floor: float, link: str) -> list[str]:
 
 def _cells(row: CaseComparison) -> tuple[str, ...]:
     comparison = row.comparison
-    interval = "-"
-    low, high = comparison.low, comparison.high
-    # A count has no interval: both ends are the ratio.
-    if low is not None and high is not None and low != high:
-        interval = ratio_interval(low, high)
     verdict = str(comparison.verdict)
     return (
         markdown_code(row.case.key),
@@ -99,7 +94,7 @@ def _cells(row: CaseComparison) -> tuple[str, ...]:
         quantity(row.baseline, unit=row.unit),
         candidate_text(row),
         "-" if comparison.ratio is None else signed_percent(comparison.ratio - 1),
-        interval,
+        ratio_interval(comparison.low, comparison.high) or "-",
         f"**{verdict}**" if comparison.is_failure else verdict,
     )
 

@@ -75,11 +75,6 @@ def _side(run: Run) -> str:
 
 def _cells(row: CaseComparison, trends: Trends) -> tuple[str, ...]:
     comparison = row.comparison
-    interval = "-"
-    low, high = comparison.low, comparison.high
-    # A count has no interval: both ends are the ratio.
-    if low is not None and high is not None and low != high:
-        interval = ratio_interval(low, high)
     verdict = str(comparison.verdict)
     return (
         markdown_code(row.case.key),
@@ -87,7 +82,7 @@ def _cells(row: CaseComparison, trends: Trends) -> tuple[str, ...]:
         quantity(row.baseline, unit=row.unit),
         candidate_text(row),
         change_text(row),
-        interval,
+        ratio_interval(comparison.low, comparison.high) or "-",
         sparkline(trends.get((row.case.key, row.metric), ())),
         f"**{verdict}**" if comparison.is_failure else verdict,
         markdown_code(comparison.reason, limit=MAX_WHY) if comparison.reason else "",

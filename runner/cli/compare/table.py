@@ -156,11 +156,6 @@ def _fact(value: Any) -> str:
 
 def _cells(row: CaseComparison, *, is_normalised: bool) -> tuple[str, ...]:
     comparison = row.comparison
-    interval = "-"
-    low, high = comparison.low, comparison.high
-    # A count has no interval: both ends are the ratio.
-    if low is not None and high is not None and low != high:
-        interval = ratio_interval(low, high)
     return (
         row.case.key,
         metric_label(row.metric),
@@ -168,7 +163,7 @@ def _cells(row: CaseComparison, *, is_normalised: bool) -> tuple[str, ...]:
         quantity(row.candidate, unit=row.unit),
         *((machine_text(row) or "-",) if is_normalised else ()),
         change_text(row),
-        interval,
+        ratio_interval(comparison.low, comparison.high) or "-",
         str(comparison.verdict),
         comparison.reason,
     )

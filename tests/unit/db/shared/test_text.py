@@ -14,6 +14,7 @@ from compile_hud.db.shared.text import (
     percent_interval,
     plain,
     printable,
+    ratio_interval,
     signed,
     signed_percent,
 )
@@ -58,6 +59,12 @@ def test_what_rounds_to_zero_has_no_sign(change: float, text: str) -> None:
 
 def test_the_interval_of_a_change_carries_signs() -> None:
     assert percent_interval((-1.26, 4.0)) == "[-1.3, +4.0] %"
+
+
+def test_a_ratio_has_an_interval_where_its_ends_differ() -> None:
+    assert ratio_interval(1.198, 1.229) == "[+19.8, +22.9] %"
+    assert ratio_interval(1.2, 1.2) == ""
+    assert ratio_interval(None, 1.2) == ratio_interval(1.2, None) == ""
 
 
 def test_decimals_say_where_it_is_rounded() -> None:
