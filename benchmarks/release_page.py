@@ -57,6 +57,8 @@ def main() -> int:
     parser.add_argument("toolchains", nargs="*", help="BASELINE CANDIDATE")
     options = parser.parse_args()
     if options.store:
+        if len(options.toolchains) != 2:
+            parser.error("--store needs BASELINE and CANDIDATE")
         (pair,) = load_release(Store(options.store), tuple(options.toolchains))
         for path in FOLDER.glob("*.json.gz"):
             path.unlink()

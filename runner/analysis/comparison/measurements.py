@@ -30,7 +30,11 @@ from compile_hud.runner.analysis.comparison.log_change import (
 )
 from compile_hud.runner.analysis.comparison.noise_model import ComparisonNoise, NoiseSource
 from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
-from compile_hud.runner.analysis.stats.estimates import launch_medians, order_statistic_interval
+from compile_hud.runner.analysis.stats.estimates import (
+    Spread,
+    launch_medians,
+    order_statistic_interval,
+)
 from compile_hud.runner.analysis.stats.variance_prior import moderated
 
 # The false discovery rate of a comparison, and the chance that any change is called significant
@@ -203,20 +207,24 @@ def compare_log_ratios(
 
     `differences` are the logarithms; the noise of runs is left out, since both sides share the run.
     """
+    change = mean_log_change(differences, prior=judgement.noise.launch)
+    return decide_change(change, direction=direction, judgement=judgement)
+
+
+def mean_log_change(differences: np.ndarray, *, prior: Spread) -> LogChange:
+    """Return the mean of the logarithms of candidate / baseline of pairs of launches."""
     mean = float(np.mean(differences))
     num = len(differences)
-    prior = judgement.noise.launch
     # A difference of two launches has twice the variance of one.
     squares = float(np.sum((differences - mean) ** 2)) / 2
     launch = moderated(squares / max(1, num - 1), degrees=num - 1, prior=prior)
-    change = LogChange(
+    return LogChange(
         log=mean,
         error=math.sqrt(2 / num) * launch.sd,
         degrees=launch.degrees,
         launch_sd=launch.sd,
         num_pairs=num,
     )
-    return decide_change(change, direction=direction, judgement=judgement)
 
 
 def decide_change(

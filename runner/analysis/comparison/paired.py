@@ -37,6 +37,7 @@ from compile_hud.runner.analysis.comparison.measurements import (
     Judgement,
     compare_log_ratios,
     compare_measurements,
+    mean_log_change,
 )
 from compile_hud.runner.analysis.comparison.noise_model import ComparisonNoise, NoiseSource
 from compile_hud.runner.analysis.comparison.runs import (
@@ -155,12 +156,8 @@ def pair_change(pair: Pair, metric: str, *, num_pairs: int) -> LogChange | None:
     if both is None or METRICS[metric].is_exact or not _are_paired(*both):
         return None
     before, after = (levels[:num_pairs] for levels in pair.launch_levels(metric))
-    judgement = Judgement(
-        floor=DEFAULT_FAIL_ABOVE, noise=_pair_noise(metric, device=pair.baseline.case.device)
-    )
-    return compare_log_ratios(
-        np.log(after / before), direction=METRICS[metric].direction, judgement=judgement
-    ).change
+    noise = _pair_noise(metric, device=pair.baseline.case.device)
+    return mean_log_change(np.log(after / before), prior=noise.launch)
 
 
 def _shared_by(standard: PairStandard, *, num_metrics: int) -> str:

@@ -67,22 +67,18 @@ def change_cells(row: CaseComparison) -> tuple[str, str]:
     comparison = row.comparison
     if row.metric == OUTCOME or comparison.ratio is None:
         return comparison.reason, ""
-    change = signed_percent(comparison.ratio - 1)
-    if comparison.low is None or comparison.high is None:
-        return change, ""
-    return change, ratio_interval(comparison.low, comparison.high)
+    interval = ratio_interval(comparison.low, comparison.high)
+    return signed_percent(comparison.ratio - 1), interval
 
 
 def mean_cells(mean: MeanChange) -> tuple[str, ...]:
     """Return the cells of MEAN_COLUMNS."""
-    change = signed_percent(mean.ratio - 1)
-    interval = ratio_interval(mean.low, mean.high)
     return (
         mean.variant,
         str(mean.phase),
         metric_label(mean.metric),
-        change,
-        interval if mean.low < mean.high else "",
+        signed_percent(mean.change.ratio - 1),
+        ratio_interval(*mean.change.interval()),
         str(mean.num_cases),
         str(mean.num_worse),
         str(mean.num_better),

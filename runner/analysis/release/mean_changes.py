@@ -16,11 +16,7 @@ from dataclasses import dataclass
 
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.records.results import Phase, Verdict
-from compile_hud.runner.analysis.comparison.log_change import (
-    LogChange,
-    bounded_exp,
-    satterthwaite,
-)
+from compile_hud.runner.analysis.comparison.log_change import LogChange, satterthwaite
 from compile_hud.runner.analysis.comparison.paired import pair_change
 from compile_hud.runner.analysis.comparison.runs import CaseComparison
 from compile_hud.runner.analysis.release.runs import MIN_LAUNCHES
@@ -45,8 +41,8 @@ _MAX_ROWS = 12
 class MeanChange:
     """The geometric mean of a metric's change over `num_cases` cases of a variant and phase.
 
-    `num_better` and `num_worse` of the cases changed by themselves. A metric without noise has the
-    mean as both ends of its interval.
+    `num_better` and `num_worse` of the cases changed by themselves. A metric without noise has a
+    `change` without error.
     """
 
     variant: str
@@ -55,14 +51,13 @@ class MeanChange:
     num_cases: int
     num_better: int
     num_worse: int
-    ratio: float
-    low: float
-    high: float
+    change: LogChange
 
     @property
     def is_clear(self) -> bool:
         """Return whether the interval leaves out no change at all."""
-        return not self.low <= 1 <= self.high
+        low, high = self.change.interval()
+        return not low <= 1 <= high
 
 
 def mean_changes(judged: Sequence[JudgedPair]) -> tuple[MeanChange, ...]:
@@ -95,15 +90,14 @@ def _means(judged: Sequence[JudgedPair]) -> Iterator[MeanChange]:
 
 def _mean(changes: Sequence[LogChange], *, metric: str, judged: Sequence[JudgedPair]) -> MeanChange:
     num, case = len(changes), judged[0].pair.baseline.case
-    variances = [change.error**2 for change in changes]
-    mean = LogChange(
-        log=math.fsum(change.log for change in changes) / num,
+    variances = [item.error**2 for item in changes]
+    change = LogChange(
+        log=math.fsum(item.log for item in changes) / num,
         error=math.sqrt(math.fsum(variances)) / num,
         degrees=satterthwaite(
-            (variance, change.degrees) for variance, change in zip(variances, changes, strict=True)
+            (variance, item.degrees) for variance, item in zip(variances, changes, strict=True)
         ),
     )
-    low, high = mean.interval() if mean.error else (mean.ratio, mean.ratio)
     verdicts = [
         row.comparison.verdict for item in judged for row in item.rows if row.metric == metric
     ]
@@ -114,9 +108,7 @@ def _mean(changes: Sequence[LogChange], *, metric: str, judged: Sequence[JudgedP
         num_cases=num,
         num_better=verdicts.count(Verdict.IMPROVEMENT),
         num_worse=verdicts.count(Verdict.REGRESSION),
-        ratio=bounded_exp(mean.log),
-        low=low,
-        high=high,
+        change=change,
     )
 
 

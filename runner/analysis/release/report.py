@@ -75,9 +75,8 @@ class NamedCluster:
 class ReleaseReport:
     """Runs with launches in turn, judged together; `pairs` has those of each machine.
 
-    `means` are the changes over all cases of a variant.
-    `environment` has the facts that differ, by name: those of the baseline and the candidate, on
-    the first machine where they do.
+    `means` are the changes over all cases of a variant and phase. `environment` has the facts that
+    differ, by name: those of the baseline and the candidate, on the first machine where they do.
     """
 
     pairs: tuple[MachinePair, ...]

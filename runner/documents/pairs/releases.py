@@ -128,8 +128,8 @@ def _mean_json(mean: MeanChange) -> dict[str, Any]:
         "num_cases": mean.num_cases,
         "num_worse": mean.num_worse,
         "num_better": mean.num_better,
-        "change_pct": 100 * (mean.ratio - 1),
-        "interval_pct": [100 * (mean.low - 1), 100 * (mean.high - 1)],
+        "change_pct": 100 * (mean.change.ratio - 1),
+        "interval_pct": [100 * (end - 1) for end in mean.change.interval()],
     }
 
 
